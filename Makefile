@@ -22,10 +22,14 @@ CARGO_TEST := cargo test --workspace --locked
 IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
 FUZZ_SECONDS ?= 30
+# What the tests are run on. `make test` builds it once, before it runs several of them beside each other.
+BUILT = tools server testbuild
+# How often `make loom` interrupts the threads of a model.
+PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit experiments fuzz siege chaos nightly browser shapes sim tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos nightly browser shapes sim loom tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,24 +49,27 @@ run: server ## start the server with defaults; more options through ARGS="--port
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
 test: ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
-	@# What is fetched and what is built wait for different things, and so do the suites and the clients. The server's
-	@# linking leaves a core to the build of the tests.
+	@# What is fetched and what is built wait for different things, and so do the clients and all beside them. The
+	@# server's linking leaves a core to the build of the tests.
 	command -v cc >/dev/null || scripts/install-tools.sh
 	@$(MAKE) installed & installed=$$!; $(MAKE) -j2 server testbuild || { kill $$installed; exit 1; }; wait $$installed
-	$(MAKE) lint book unit
-	@$(MAKE) suites & suites=$$!; $(MAKE) programs clients || { kill $$suites; exit 1; }; wait $$suites
+	@$(MAKE) lint book unit loom suites & beside=$$!; $(MAKE) BUILT= programs clients || { kill $$beside; exit 1; }; wait $$beside
 	$(MAKE) apart summary
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(CARGO_DENY) --locked check licenses bans sources
+	scripts/package.sh
 
 lintmore: ## what seldom fails: no features, the oldest Rust, the docs of the code, Lua under AddressSanitizer
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
 	scripts/lowest-rust.sh
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	scripts/lua-asan.sh -q
+
+crates: ## the packages of the crates that are published; ARGS="--build" builds each from its own files
+	scripts/package.sh $(ARGS)
 
 docs: server $(ORACLE)/.installed ## write the pages of docs anew that are made from the code
 	UPDATE_DOCS=1 cargo test -q -p onrush-server --lib --locked config::docs
@@ -85,10 +92,10 @@ suites: tools server testbuild # the black-box tests that any machine can run be
 
 apart: tools server testbuild # those that measure, or use the whole machine
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
-	$(TARGET)/debug/onrush-sim --seed 1 --seconds 30 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 30 && wait $$fixed
+	$(TARGET)/debug/onrush-sim --seed 1 --seconds 15 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 15 && wait $$fixed
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
-clients: tools server testbuild $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
+clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	mkdir -p $(TARGET)/results
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
@@ -103,7 +110,7 @@ browser: server testbuild $(VENV)/.installed ## a report of onrush-benchmark in 
 	scripts/install-tools.sh browser
 	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m nightly $(CLIENTS)
 
-programs: tools server $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
+programs: $(BUILT) $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
 	mkdir -p $(TARGET)/results
 	ONRUSH_PROGRAMS_FOLDER=$(PROGRAMS) NODE_PATH=$(PROGRAMS)/node/node_modules \
 		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
@@ -133,9 +140,12 @@ chaos: server ## faults drawn by a seed while clients check every reply: disks t
 
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore
+	$(MAKE) crates ARGS=--build
+	scripts/semver.sh
 	$(MAKE) browser
 	$(MAKE) chaos ARGS="--seconds 600 --quiet"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
+	$(MAKE) loom PREEMPTIONS=4
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
 	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
@@ -144,6 +154,11 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 
 shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
 	python3 benchmarks/shapes.py $(ARGS)
+
+loom: ## models of the locks, the gate, the inbox and the waiters, all interleavings of their threads; PREEMPTIONS=4
+	cargo clippy --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked --lib --tests -- -D warnings
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(IN_TIME) 20m \
+		cargo test --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked -q
 
 sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"
 	cargo run --profile sim --locked -p onrush-sim -- $(ARGS)

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from harness import cases, load, programs, report, types  # noqa: E402
+from harness import cases, load, programs, report, tls, types  # noqa: E402
 from harness.choose import chosen  # noqa: E402
 from harness.servers import CLIENT_CORE, Kinds  # noqa: E402
 
@@ -73,8 +73,9 @@ def run_speed(kinds, speed_cases, rounds, scale):
 def main():
     options = arguments()
     speed = [*cases.pipelined_cases(), cases.BigPipeline(), *types.type_cases(), *programs.program_cases()]
+    encrypted = tls.tls_cases()
     memory = [*cases.memory_cases(), *types.type_memory_cases()]
-    wanted = chosen([*speed, *memory, cases.Store()], options.cases)
+    wanted = chosen([*speed, *encrypted, *memory, cases.Store()], options.cases)
     if options.list:
         print("\n".join(case.name for case in wanted))
         return 0
@@ -85,6 +86,10 @@ def main():
     os.sched_setaffinity(0, {CLIENT_CORE % os.cpu_count()})
     print(report.table([]))
     results = run_speed(kinds, [case for case in wanted if case in speed], rounds, scale)
+    encrypted = [case for case in wanted if case in encrypted]
+    results += tls.run_tls(
+        kinds, encrypted, lambda case, servers: in_turns(case, rounds, lambda name: case.run(servers[name], scale), "ratio")
+    )
     for case in (case for case in wanted if case in memory):
         results.append(in_turns(case, rounds, lambda name: case.run(kinds, name, scale), "own"))
     store_text = None

@@ -89,5 +89,5 @@ class Kinds:
         self.binaries = {"redis": redis, "onrush": onrush}
         self.args = {"redis": [], "onrush": [] if stand_in else ["--workers", "1"]}
 
-    def start(self, name, pinned=True):
-        return Server(name, self.binaries[name], self.args[name], pinned)
+    def start(self, name, pinned=True, args=()):
+        return Server(name, self.binaries[name], [*self.args[name], *args], pinned)

@@ -418,9 +418,35 @@ def test_latency_prints_one_line_into_a_pipe(redis):
 
 
 def test_what_is_not_offered_says_so(redis):
-    for args in [["--cluster", "info"], ["--eval", "/dev/null", "--ldb"]]:
-        done = redis.run(CLI, args)
-        assert done.returncode == 1 and b"not offered" in done.stderr
+    done = redis.run(CLI, ["--cluster", "info"])
+    assert done.returncode == 1 and b"not offered" in done.stderr
+
+
+def test_a_script_is_debugged_by_a_server_that_can(redis, tmp_path):
+    script = tmp_path / "script.lua"
+    script.write_text("local n = redis.call('INCR', KEYS[1])\nlocal twice = n * 2\nreturn twice\n")
+    command = ["--eval", str(script), "--ldb", "debugged", ",", "argument"]
+    done = redis.run(CLI, command, b"next\nprint n\n\nprint 'unclosed\nnext\nprint twice\ncontinue\n")
+    assert done.returncode == 0, done.stderr
+    for part in [b"<value> 1", b"<value> 2", b"\n2\n"]:
+        assert part in done.stdout, done.stdout
+    assert b"Invalid argument(s)" in done.stderr
+    # It worked on a copy; in place, the write stays, unless the user leaves before.
+    assert redis.run(CLI, ["GET", "debugged"]).stdout == b"\n"
+    done = redis.run(CLI, ["--eval", str(script), "--ldb-sync-mode", "debugged"], b"continue\n")
+    assert done.returncode == 0 and done.stdout.endswith(b"\n2\n"), done.stdout
+    assert redis.run(CLI, ["GET", "debugged"]).stdout == b"1\n"
+    for leave in [b"quit\n", b""]:
+        assert redis.run(CLI, command, leave).returncode == 0
+    done = redis.run(CLI, ["--ldb"])
+    assert done.returncode == 1 and b"require --eval" in done.stderr
+
+
+def test_only_addresses_of_the_wanted_version_are_used(redis):
+    assert redis.run(CLI, ["-4", "PING"]).stdout == b"PONG\n"
+    assert redis.run(CLI, ["-6", "-4", "PING"]).stdout == b"PONG\n"
+    done = redis.run(CLI, ["-6", "PING"])
+    assert done.returncode == 1 and b"IPv6" in done.stderr
 
 
 def test_redirects_of_a_cluster_are_followed(tmp_path_factory):

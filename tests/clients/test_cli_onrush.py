@@ -93,3 +93,10 @@ def test_bytes_that_are_no_utf8_go_through(server):
     assert run(server, "-x", "SET", b"k\xff", stdin=b"\xfe").stdout == b"OK\n"
     assert run(server, "GET", b"k\xff").stdout == b"\xfe\n"
     assert run(server, "--no-raw", "GET", b"k\xff").stdout == b'"\\xfe"\n'
+
+
+def test_a_server_without_a_debugger_says_so(server, tmp_path):
+    script = tmp_path / "script.lua"
+    script.write_text("return 1")
+    done = run(server, "--eval", str(script), "--ldb")
+    assert done.returncode == 1 and b"no debugger of scripts" in done.stderr

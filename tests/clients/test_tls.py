@@ -1,5 +1,5 @@
-"""onrush-cli and onrush-benchmark over TLS, beside redis-cli and redis-benchmark, on a redis-server that asks for
-certificates. Onrush itself listens without TLS.
+"""onrush-cli and onrush-benchmark over TLS, beside redis-cli and redis-benchmark, on a redis-server and on Onrush, which
+ask for certificates.
 """
 
 import json
@@ -10,38 +10,27 @@ import subprocess
 import time
 from pathlib import Path
 
+import certificates
 import pytest
 
 RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
 CLI = os.environ.get("ONRUSH_CLI_BIN", str(RELEASE / "onrush-cli"))
 TOOL = os.environ.get("ONRUSH_BENCHMARK_BIN", str(RELEASE / "onrush-benchmark"))
-NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+SERVER = os.environ.get("ONRUSH_SERVER_BIN", str(RELEASE / "onrush-server"))
 
 
-def openssl(folder, *args):
-    subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
-
-
-def certify(folder, name, alternative):
-    openssl(folder, "req", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-    (folder / "extensions").write_text(f"subjectAltName={alternative}\n")
-    authority = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30", "-extfile", "extensions"]
-    openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", *authority)
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
+@pytest.fixture(scope="module", params=["redis", "onrush"])
+def tls(tmp_path_factory, request):
     """A folder of certificates, and the port of a server that uses them."""
     folder = tmp_path_factory.mktemp("tls")
-    openssl(folder, "req", "-x509", *NEW_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=authority", "-days", "30")
-    certify(folder, "server", "DNS:localhost,IP:127.0.0.1")
-    certify(folder, "client", "DNS:client")
+    certificates.make(folder)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--port", "0", "--tls-port", str(port), "--save", "", "--dir", str(folder)]
     files = ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--tls-ca-cert-file", "ca.crt"]
-    process = subprocess.Popen(["redis-server", *options, *files], cwd=folder, stdout=subprocess.DEVNULL)
+    binary = "redis-server" if request.param == "redis" else SERVER
+    process = subprocess.Popen([binary, *options, *files], cwd=folder, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         with socket.socket() as probe:
@@ -92,6 +81,16 @@ def test_what_is_wrong_is_said(tls, trust, own, text):
         assert done.returncode == 1
         assert text in done.stderr
         assert b"PONG" not in done.stdout
+
+
+def test_ciphers_are_chosen_by_name(tls):
+    for flag, names in [
+        ("--tls-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256:TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+        ("--tls-ciphersuites", "TLS_AES_128_GCM_SHA256"),
+    ]:
+        assert call(tls, CLI, flag, names, "PING").stdout == b"PONG\n"
+    done = call(tls, CLI, "--tls-ciphers", "HIGH:!aNULL", "PING")
+    assert done.returncode == 1 and b"no cipher suite 'HIGH'" in done.stderr
 
 
 def test_a_server_without_tls_is_told_apart(tls):

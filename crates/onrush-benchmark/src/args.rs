@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser};
 
-use crate::load::random::KeyPattern;
+use crate::load::items::Items;
+use crate::load::random::KeyPatterns;
 use crate::net::target::Target;
 use crate::net::tls::{Tls, TlsOptions};
 use crate::options::{Arrivals, Files, Options, Sweep, Swept};
@@ -23,11 +25,11 @@ const DIFFERENCES: &str = "\
 What differs from redis-benchmark:
   A command's latency ends with its own reply, not with the last one of its batch. Latencies have three significant digits, to one
   hour. A name that -t does not know is an error. -e is accepted and does nothing: an error reply is always shown and ends the run.
-  --warmup, --rate and the like are not in redis-benchmark. The ciphers of TLS cannot be chosen.
+  --warmup, --rate and the like are not in redis-benchmark.
 What differs from memtier_benchmark:
   -n counts the commands of all connections together, -c the connections of all threads together. A mix is any of the tests by
-  weight (--mix set=1,get=10 for --ratio 1:10). --key-pattern takes one pattern for all commands. There is no memcached protocol,
-  no import of data, no check of replies.
+  weight (--mix set=1,get=10 for --ratio 1:10). --key-pattern takes patterns for all commands or for some. There is no
+  memcached protocol. --data-import reads the columns key and data; --data-verify compares the replies to get.
 What differs from wrk2:
   The commands of --rate are at equal distances over all connections; --arrivals poisson offers them at random. A command that is
   due while the server stalls is sent late and its latency counts from when it was due, as in wrk2. At the end of --duration what
@@ -148,10 +150,12 @@ struct Args {
     /// Trusts any certificate
     #[arg(long)]
     insecure: bool,
-    #[arg(long = "tls-ciphers", hide = true, value_name = "list")]
-    tls_ciphers: Option<String>,
-    #[arg(long = "tls-ciphersuites", hide = true, value_name = "list")]
-    tls_ciphersuites: Option<String>,
+    /// Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them
+    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
+    tls_ciphers: String,
+    /// Only these with TLS 1.3
+    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
+    tls_ciphersuites: String,
     /// Shows this text
     #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,
@@ -180,9 +184,17 @@ struct Args {
     /// Emulates a round trip of that time by a proxy in this tool
     #[arg(long, value_name = "time", help_heading = "Load", value_parser = time)]
     rtt: Option<Duration>,
-    /// How the keys of -r are drawn: uniform, zipf, zipf:EXPONENT (0.99), gaussian, gaussian:MEAN:DEVIATION, sequential
-    #[arg(long = "key-pattern", value_name = "pattern", help_heading = "Load", requires = "keyspace")]
-    keys: Option<KeyPattern>,
+    /// How the keys of -r are drawn: uniform, zipf, zipf:EXPONENT (0.99), gaussian, gaussian:MEAN:DEVIATION, sequential; for some
+    /// commands otherwise: set=sequential,get=zipf
+    #[arg(long = "key-pattern", value_name = "pattern", help_heading = "Load")]
+    keys: Option<KeyPatterns>,
+    /// Keys and values for the tests set and get, and mixes of them, from a CSV file whose first line names the columns key and
+    /// data; in the order of the file, or as --key-pattern says
+    #[arg(long = "data-import", value_name = "file", help_heading = "Load", conflicts_with_all = ["keyspace", "data_len", "data_range", "random_data", "ttl", "cluster", "command"])]
+    data_import: Option<PathBuf>,
+    /// Compares the replies to get with the values of --data-import; any other reply makes the exit status 1
+    #[arg(long = "data-verify", help_heading = "Load", requires = "data_import")]
+    data_verify: bool,
     /// Values are random bytes, others each time, which do not compress
     #[arg(long = "random-data", help_heading = "Load")]
     random_data: bool,
@@ -313,10 +325,6 @@ impl Args {
                 self.data_range.is_some() && swept == Some(Swept::Size),
                 "--data-range and --sweep size exclude each other",
             ),
-            (
-                self.tls_ciphers.is_some() || self.tls_ciphersuites.is_some(),
-                "--tls-ciphers and --tls-ciphersuites are not offered: the ciphers are rustls's own choice",
-            ),
         ];
         wrong.iter().find(|(is_wrong, _)| *is_wrong).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
     }
@@ -330,6 +338,10 @@ impl Args {
             command.push(last);
         }
         let (target, versus, db) = self.targets()?;
+        if self.keys.is_some() && self.keyspace.is_none() && self.data_import.is_none() {
+            return Err("--key-pattern needs -r or --data-import".into());
+        }
+        let items = self.data_import.as_deref().map(Items::read).transpose().map_err(|error| error.to_string())?;
         let data_len = self.data_len.clamp(1, DATA_LEN_MAX);
         Ok(Options {
             target,
@@ -345,7 +357,9 @@ impl Args {
             tracking: self.tracking,
             keep_alive: self.keep_alive != 0,
             keyspace: self.keyspace,
-            keys: self.keys.unwrap_or_default(),
+            keys: std::mem::take(&mut self.keys).unwrap_or_default(),
+            items: items.map(Arc::new),
+            verify: self.data_verify,
             pipeline: self.pipeline.unwrap_or(1).max(1),
             quiet: self.quiet,
             precision: self.precision.min(PRECISION_MAX),
@@ -416,6 +430,7 @@ impl Args {
                 ca_folder: self.cacertdir.clone(),
                 cert_file: self.cert.clone(),
                 key_file: self.key.clone(),
+                ciphers: [&self.tls_ciphers, &self.tls_ciphersuites].into_iter().flat_map(|list| names(list)).collect(),
                 insecure,
             };
             for target in std::iter::once(&mut target).chain(&mut versus) {
@@ -436,6 +451,11 @@ impl<T: Clone> CloneIntoSome<T> for Option<T> {
             place.clone_from(value);
         }
     }
+}
+
+/// The names of a list of ciphers.
+fn names(list: &str) -> impl Iterator<Item = String> {
+    list.split([':', ',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// A second server, with the login of the first.
@@ -479,9 +499,12 @@ mod tests {
             "--sweep depth=0",
             "--sweep x=1",
             "--cluster --versus h:1",
-            "--tls-ciphers x",
             "--key-pattern zipf",
             "--key-pattern zip -r 10",
+            "--key-pattern set=zip -r 10",
+            "--data-verify -t get",
+            "--data-import /nonexistent/items.csv -t get",
+            "--data-import /nonexistent/items.csv -t get -r 10",
             "--data-range 9-3",
             "--ttl 0s",
             "--mix set",
@@ -515,6 +538,25 @@ mod tests {
             assert!(text.contains("exclude each other") || text.contains("goes with"), "{line}: {text}");
         }
         assert!(parsed("--sweep rate=100,200").is_ok());
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn ciphers_are_chosen_for_each_version_of_tls() {
+        let suites = |line: &str| parsed(line).map(|options| options.target.tls.unwrap().suites());
+        let both = "--tls --insecure --tls-ciphers ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256 \
+                    --tls-ciphersuites TLS_AES_128_GCM_SHA256";
+        let names = suites(both).unwrap();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(
+            (names[0].as_str(), names[2].as_str()),
+            ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256")
+        );
+        let one = suites("--tls --insecure --tls-ciphersuites TLS_AES_128_GCM_SHA256").unwrap();
+        assert_eq!(one.iter().filter(|name| name.starts_with("TLS13")).count(), 1);
+        assert!(one.len() > 3, "{one:?}");
+        let Err(Stop::Wrong(text)) = suites("--tls --insecure --tls-ciphers HIGH") else { panic!() };
+        assert!(text.contains("'HIGH'") && text.contains("ECDHE-RSA-AES128-GCM-SHA256"), "{text}");
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub enum Error {
     Io(#[from] io::Error),
     #[error("{file}: {error}")]
     File { file: String, error: io::Error },
+    /// With `--data-verify`.
+    #[error("{wrong} of {replies} replies are not the data of their keys; the first is that of {key}")]
+    Wrong { wrong: u64, replies: u64, key: String },
     #[error("the plot: {0}")]
     Plot(String),
     /// The options make no sense together, or name something that does not exist.

@@ -23,8 +23,10 @@ use std::process::ExitCode;
 
 use args::Stop;
 use error::Error;
+use load::checker::Checked;
 use options::Options;
 use outcome::{Cell, Outcome, Ratio};
+use report::Circumstances;
 use server::HostConfig;
 
 fn main() -> ExitCode {
@@ -108,13 +110,29 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
     if compares {
         print!("{}", if options.csv { report::table_csv(&cells) } else { report::table(&cells, &ratios, swept) });
     }
-    write_files(options, &cells, &ratios, swept)
+    write_files(options, &cells, &ratios, swept)?;
+    check(&cells)
+}
+
+/// Fails if a reply was not the data of its key.
+fn check(cells: &[Cell]) -> Result<(), Error> {
+    let mut all = Checked::default();
+    cells.iter().flat_map(Cell::rounds).for_each(|round| all.add(&round.checked));
+    match all.key {
+        Some(key) => Err(Error::Wrong { wrong: all.wrong, replies: all.replies, key }),
+        None => Ok(()),
+    }
 }
 
 fn write_files(options: &Options, cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> Result<(), Error> {
     let files = &options.files;
-    if let Some(path) = &files.json {
-        write(path, &report::json(cells, ratios, swept))?;
+    let circumstances = (files.json.is_some() || files.report.is_some()).then(|| {
+        let targets = options.targets().chain(&options.versus);
+        let described = targets.map(|target| (target.to_string(), server::description(options, target)));
+        Circumstances::now(described.collect())
+    });
+    if let (Some(path), Some(circumstances)) = (&files.json, &circumstances) {
+        write(path, &report::json(cells, ratios, swept, circumstances))?;
     }
     if let Some(path) = &files.csv {
         write(path, &report::table_csv(cells))?;
@@ -129,10 +147,10 @@ fn write_files(options: &Options, cells: &[Cell], ratios: &[Ratio], swept: Optio
     if let (Some(path), Some(swept)) = (&files.latency_plot, swept) {
         report::percentiles_plot(cells, swept).write(path)?;
     }
-    if let Some(path) = &files.report {
+    if let (Some(path), Some(circumstances)) = (&files.report, &circumstances) {
         let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
         let command_line = shown::command_line(&args::command(), args);
-        write(path, &report::page(cells, ratios, swept, &command_line)?)?;
+        write(path, &report::page(cells, ratios, swept, &command_line, circumstances)?)?;
     }
     if let (Some(path), Some(cell)) = (&files.hdr, cells.last()) {
         write(path, &report::hdr(cell.median()))?;

@@ -1,9 +1,11 @@
 //! The task: plain data, made from the command line.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::load::random::KeyPattern;
+use crate::load::items::Items;
+use crate::load::random::KeyPatterns;
 use crate::net::target::{Node, Target};
 
 /// The task.
@@ -23,7 +25,11 @@ pub struct Options {
     pub tracking: bool,
     pub keep_alive: bool,
     pub keyspace: Option<u64>,
-    pub keys: KeyPattern,
+    pub keys: KeyPatterns,
+    /// Keys and values in place of made-up ones.
+    pub items: Option<Arc<Items>>,
+    /// Whether replies to GET are compared with them.
+    pub verify: bool,
     pub pipeline: usize,
     pub quiet: bool,
     pub precision: usize,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::load::checker::Checked;
+
 /// The longest latency that histograms distinguish, in nanoseconds: an hour.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
 /// If a thread is on CPU for at least this part of its time, the client counts as the limit, not the server.
@@ -39,6 +41,8 @@ pub struct Outcome {
     pub lost: u64,
     /// Commands of an open loop that were due before its end but could not be sent.
     pub unsent: u64,
+    /// Of `--data-verify`.
+    pub checked: Checked,
 }
 
 /// A piece of a run.
@@ -151,5 +155,6 @@ pub fn example(replies: u64) -> Outcome {
         broken: 0,
         lost: 0,
         unsent: 0,
+        checked: Checked::default(),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::load::checker::Checked;
 use crate::load::random::Random;
 use crate::load::recorder;
 use crate::load::suite::Test;
@@ -103,6 +104,10 @@ fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: 
         broken: sum(|thread| thread.broken),
         lost: sum(|thread| thread.lost),
         unsent: sum(|thread| thread.unsent),
+        checked: measured.iter().fold(Checked::default(), |mut all, thread| {
+            all.add(&thread.checked);
+            all
+        }),
         series: recorder::points(measured.into_iter().map(|thread| thread.pieces).collect(), elapsed.as_nanos() as u64),
         latencies,
     }

@@ -9,6 +9,7 @@ use crate::net::listening;
 use crate::net::target::Target;
 use crate::net::{self, Blocking};
 use crate::options::Options;
+use crate::report;
 
 /// The settings that are shown with the results.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,13 @@ pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, Err
     let mut stream = net::connect(options, target)?;
     let mut get = |name: &str| setting(&mut stream, name);
     Ok(HostConfig { save: get("save")?, appendonly: get("appendonly")? })
+}
+
+/// What a server says of itself; empty if it says nothing.
+pub fn description(options: &Options, target: &Target) -> String {
+    let ask = |stream: &mut Blocking| stream.ask(&net::encode(&["INFO", "server"]), 1);
+    let info = net::connect(options, target).and_then(|mut stream| ask(&mut stream)).unwrap_or_default();
+    report::described(&String::from_utf8_lossy(&info))
 }
 
 fn setting(stream: &mut Blocking, name: &str) -> Result<String, Error> {

@@ -86,27 +86,34 @@ fn open_option(command: &Command, arg: &str) -> Found {
     Found::Nothing
 }
 
-/// A URL without its password, whatever characters that has, and without the values of options that are not known to be
-/// open.
+/// A URL without its password, whatever characters that has by mistake. Of its options only those are shown that are
+/// known to be no secrets, and none behind the first other one; nothing is shown if a login may end within the options.
 pub fn url(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
-    // A password may hold any character by mistake; behind it comes the last @.
-    let (login, rest) =
-        text[start..].rsplit_once('@').map_or((None, &text[start..]), |(login, rest)| (Some(login), rest));
-    let mut shown = text[..start].to_owned();
-    if let Some(login) = login {
-        match login.split_once(':') {
-            Some((user, _)) => shown.extend([user, ":", HIDDEN, "@"]),
-            None => shown.extend([login, "@"]),
-        }
-    }
+    let (scheme, rest) = text.split_at(start);
     let (place, options) = rest.split_once('?').map_or((rest, None), |(place, options)| (place, Some(options)));
-    shown.push_str(place);
+    if options.is_some_and(|options| options.contains('@')) {
+        return format!("{scheme}{HIDDEN}");
+    }
+    let mut shown = scheme.to_owned();
+    match place.rsplit_once('@').map(|(login, host)| (login.split_once(':'), login, host)) {
+        Some((Some((user, _)), _, host)) => shown.extend([user, ":", HIDDEN, "@", host]),
+        Some((None, login, host)) => shown.extend([login, "@", host]),
+        None => shown.push_str(place),
+    }
     for (index, option) in options.iter().flat_map(|options| options.split('&')).enumerate() {
         shown.push(if index == 0 { '?' } else { '&' });
         match option.split_once('=') {
-            Some((name, _)) if !OPEN_OPTIONS.contains(&name) => shown.extend([name, "=", HIDDEN]),
-            _ => shown.push_str(option),
+            Some((name, _)) if OPEN_OPTIONS.contains(&name) => shown.push_str(option),
+            // What looks like a later option may be a part of its value.
+            Some((name, _)) => {
+                shown.extend([name, "=", HIDDEN]);
+                break;
+            }
+            None => {
+                shown.push_str(HIDDEN);
+                break;
+            }
         }
     }
     shown
@@ -127,8 +134,14 @@ mod tests {
             ("-q3a secret", "-q3a …"),
             ("-h a -p 1 --user bob -a -secret", "-h a -p 1 --user bob -a …"),
             ("-u redis://bob:secret@h:1/2", "-u redis://bob:…@h:1/2"),
-            ("-uredis://:se@c/r#e?t@h", "-uredis://:…@h"),
-            ("-u redis://bob@h?db=1&pass=secret&other=secret", "-u redis://bob@h?db=1&pass=…&other=…"),
+            ("-uredis://:se@c/r#et@h", "-uredis://:…@h"),
+            ("-uredis://:se@c/r#e?t@h", "-uredis://…"),
+            ("-u redis://bob@h?db=1&pass=secret&other=secret", "-u redis://bob@h?db=1&pass=…"),
+            ("-u redis://h?db=1&pass=se&cret&db=2", "-u redis://h?db=1&pass=…"),
+            ("-u redis://h?pass=se&db=cret", "-u redis://h?pass=…"),
+            ("-u redis://bob:x@h?pass=se@cret", "-u redis://…"),
+            ("-u redis://h?token=se?cr=et", "-u redis://h?token=…"),
+            ("-u redis://h?secret", "-u redis://h?…"),
             ("-u redis://h:1", "-u redis://h:1"),
             ("-n 10 -t set,get --report r.html", "-n 10 -t set,get --report r.html"),
         ] {

@@ -152,3 +152,17 @@ fn through_links_it_takes_the_arguments_of_redis_tools() {
     assert!(ok && said.contains("--truncate-to-timestamp"));
     assert!(!run(&[]).0);
 }
+
+#[test]
+fn a_path_of_any_length_is_an_error() {
+    let folder = Folder::new("long");
+    for len in [300, 1_100, 5_000, 70_000] {
+        let name = "x".repeat(len);
+        let path = folder.0.join(&name).display().to_string();
+        let manifest = folder.file("x.manifest", format!("file {name} seq 1 type b\n").as_bytes());
+        for args in [["aof", &path], ["rdb", &path], ["aof", &manifest]] {
+            let (ok, said) = run(&args);
+            assert!(!ok && !said.is_empty() && !said.contains("panicked"), "{len} bytes, {}: {said:.300}", args[0]);
+        }
+    }
+}

@@ -16,7 +16,7 @@ use clap_complete::Shell;
 use crate::fail::Fail;
 use crate::flags;
 use crate::format::Output;
-use crate::target::Target;
+use crate::target::{Family, Target};
 
 /// How many of the biggest keys `--keystats` lists by default, and at most.
 const TOP: usize = 10;
@@ -71,6 +71,13 @@ pub enum Mode {
     LruTest(u64),
     /// A script from a file.
     Eval(PathBuf),
+    /// The same in the server's debugger.
+    Debug {
+        /// The script.
+        file: PathBuf,
+        /// On the data itself, which it changes, while the server does nothing else.
+        in_place: bool,
+    },
     /// A mode that this program does not have, with the reason.
     Refused(&'static str),
     /// The server's commands as the table built into this program.
@@ -253,6 +260,7 @@ struct Seen {
     password_shown: bool,
     no_auth_warning: bool,
     ldb: bool,
+    ldb_in_place: bool,
     json: bool,
     protocol: bool,
     mem_samples: Option<i64>,
@@ -263,10 +271,10 @@ fn finish(options: &mut Options, seen: &Seen) -> Result<(), Fail> {
         return Err(Fail::new("Options -c and -s are mutually exclusive."));
     }
     if seen.ldb {
-        if !matches!(options.mode, Mode::Eval(_)) {
+        let Mode::Eval(file) = &options.mode else {
             return Err(Fail::new("Options --ldb and --ldb-sync-mode require --eval.\nTry onrush-cli --help."));
-        }
-        options.mode = Mode::Refused("The Lua debugger is not offered: run the script without --ldb.");
+        };
+        options.mode = Mode::Debug { file: file.clone(), in_place: seen.ldb_in_place };
     }
     if options.stdin_last && options.stdin_tag.is_some() {
         return Err(Fail::new("Options -x and -X are mutually exclusive."));
@@ -328,7 +336,10 @@ fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &str) -> Result<bool
         "latency-dist" => options.mode = Mode::LatencyDist,
         "replica" => options.mode = Mode::Replica,
         "docs-table" => options.mode = Mode::DocsTable,
-        "ldb" | "ldb-sync-mode" => seen.ldb = true,
+        "ldb" => seen.ldb = true,
+        "ldb-sync-mode" => (seen.ldb, seen.ldb_in_place) = (true, true),
+        "4" => options.target.only = Some(Family::V4),
+        "6" => options.target.only = Some(Family::V6),
         "tls" => options.target.use_tls()?,
         "insecure" => options.target.tls_options.insecure = true,
         _ => return Ok(false),
@@ -366,7 +377,9 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
         "cert" => target.tls_options.cert_file = Some(path(value)),
         "key" => target.tls_options.key_file = Some(path(value)),
         "tls-ciphers" | "tls-ciphersuites" => {
-            return Err(Fail::new(format!("--{flag} is not offered: the ciphers are rustls's own choice.")));
+            let names = text(value);
+            let names = names.split([':', ',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned);
+            target.tls_options.ciphers.extend(names);
         }
         "r" => options.repeat = leading_number(&value),
         "i" => options.interval = interval(&value)?,

@@ -11,7 +11,7 @@ use onrush_resp::ReplyError;
 
 use crate::fail::{Fail, system_message};
 use crate::reply::{Decoder, Reply};
-use crate::target::Target;
+use crate::target::{Family, Target};
 
 /// How much is read at once.
 const READ_LEN: usize = 64 << 10;
@@ -52,6 +52,13 @@ impl Socket {
         }
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in (target.host.as_str(), target.port).to_socket_addrs()? {
+            if let Some(wanted) = target.only.filter(|only| (*only == Family::V4) != address.is_ipv4()) {
+                let version = if wanted == Family::V4 { 4 } else { 6 };
+                if failure.kind() == io::ErrorKind::AddrNotAvailable {
+                    failure = io::Error::new(failure.kind(), format!("the host has no address of IPv{version}"));
+                }
+                continue;
+            }
             let connected = match target.connect_timeout {
                 Some(timeout) if !timeout.is_zero() => TcpStream::connect_timeout(&address, timeout),
                 _ => TcpStream::connect(address),

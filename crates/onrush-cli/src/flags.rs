@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Without a command, commands are read from standard input, line by line; at a terminal with
 history, completion and hints (type \"help\" there).
 
-Not offered: --cluster, --ldb.
+Not offered: --cluster.
 Environment: REDISCLI_AUTH, REDISCLI_HISTFILE, REDISCLI_RCFILE, NO_COLOR, FAKETTY.
 
 Examples:
@@ -75,10 +75,6 @@ fn with(name: Name, value: &'static str, help: &'static str) -> Arg {
     }
 }
 
-fn hidden(name: Name) -> Arg {
-    alone(name, "").hide(true)
-}
-
 fn server(command: Command) -> Command {
     command.next_help_heading("Server").args([
         with(Short("h"), "HOST", "Name or address of the server (127.0.0.1)"),
@@ -91,6 +87,8 @@ fn server(command: Command) -> Command {
         alone(Long("askpass"), "Ask for the password at the terminal"),
         alone(Long("no-auth-warning"), "Do not warn of a password on the command line"),
         with(Short("n"), "NUMBER", "Database"),
+        alone(Short("4"), "Use IPv4 addresses only"),
+        alone(Short("6"), "Use IPv6 addresses only"),
         alone(Short("2"), "Speak RESP2 (the default)"),
         alone(Short("3"), "Speak RESP3"),
         alone(Long("tls"), "Encrypt (needs a build with TLS)"),
@@ -100,8 +98,12 @@ fn server(command: Command) -> Command {
         with(Long("cert"), "FILE", "Our certificate"),
         with(Long("key"), "FILE", "Our private key"),
         alone(Long("insecure"), "Trust any certificate"),
-        with(Long("tls-ciphers"), "LIST", "").hide(true),
-        with(Long("tls-ciphersuites"), "LIST", "").hide(true),
+        with(
+            Long("tls-ciphers"),
+            "LIST",
+            "Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them",
+        ),
+        with(Long("tls-ciphersuites"), "LIST", "Only these with TLS 1.3"),
     ])
 }
 
@@ -115,8 +117,8 @@ fn command_itself(command: Command) -> Command {
         alone(Short("c"), "Go where a cluster's MOVED and ASK send"),
         alone(Short("e"), "End with 1 when the server answers with an error"),
         with(Long("eval"), "FILE", "Run a script: --eval FILE key ... , argument ..."),
-        hidden(Long("ldb")),
-        hidden(Long("ldb-sync-mode")),
+        alone(Long("ldb"), "Run that script in the server's debugger, if it has one, on a copy of the data"),
+        alone(Long("ldb-sync-mode"), "The same on the data itself, while the server does nothing else"),
         // All words after it belong to it.
         named(Long("cluster"), "")
             .hide(true)

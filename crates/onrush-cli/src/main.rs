@@ -13,6 +13,7 @@ mod fail;
 mod args;
 mod askpass;
 mod connection;
+mod debugger;
 mod docs;
 mod flags;
 mod format;
@@ -91,6 +92,7 @@ fn run(mut options: Options) -> Result<(), Fail> {
         Mode::Rdb { file, functions_only } => return replica::copy(&options, &file, functions_only),
         Mode::Replica => return replica::run(&options),
         Mode::Eval(file) => return oneshot::eval(options, &file),
+        Mode::Debug { file, in_place } => return debugger::run(&options, &file, in_place),
         Mode::DocsTable => {
             let mut connection = connection::Connection::open(&options.target)?;
             let docs =

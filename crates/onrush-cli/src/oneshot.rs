@@ -37,6 +37,15 @@ pub fn run(options: Options) -> Result<(), Fail> {
 /// # Errors
 /// When the file cannot be read, and those of [`run`].
 pub fn eval(options: Options, file: &Path) -> Result<(), Fail> {
+    let words = script(&options, file)?;
+    send(options, &words)
+}
+
+/// The command that runs a script with the keys and arguments of the command line.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn script(options: &Options, file: &Path) -> Result<Vec<Vec<u8>>, Fail> {
     let script = std::fs::read(file)
         .map_err(|error| Fail::new(format!("Can't open file '{}': {}", file.display(), system_message(&error))))?;
     let comma = options.words.iter().position(|word| word == b",");
@@ -45,7 +54,7 @@ pub fn eval(options: Options, file: &Path) -> Result<(), Fail> {
     let mut words = vec![b"EVAL".to_vec(), script, keys.len().to_string().into_bytes()];
     words.extend_from_slice(keys);
     words.extend_from_slice(args);
-    send(options, &words)
+    Ok(words)
 }
 
 fn send(options: Options, words: &[Vec<u8>]) -> Result<(), Fail> {

@@ -15,6 +15,8 @@ pub struct Target {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Use addresses of this family only.
+    pub only: Option<Family>,
     /// A Unix socket instead.
     pub socket: Option<PathBuf>,
     /// Database number.
@@ -39,6 +41,13 @@ pub struct Target {
     pub verbose: bool,
 }
 
+/// The version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
+}
+
 /// Certificates and names for TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
@@ -52,6 +61,8 @@ pub struct TlsOptions {
     pub cert_file: Option<PathBuf>,
     /// Our private key.
     pub key_file: Option<PathBuf>,
+    /// Cipher suites to agree on, for their versions of TLS; all if there are none.
+    pub ciphers: Vec<String>,
     /// Trust any certificate.
     pub insecure: bool,
 }
@@ -61,6 +72,7 @@ impl Default for Target {
         Target {
             host: "127.0.0.1".to_owned(),
             port: 6379,
+            only: None,
             socket: None,
             db: 0,
             user: None,

@@ -145,6 +145,9 @@ fn config(options: &TlsOptions) -> io::Result<ClientConfig> {
         if let (Some(cert), Some(key)) = (cert, key) {
             tls = tls.with_identity_files(cert, key)?;
         }
+        if !options.ciphers.is_empty() {
+            tls = tls.with_cipher_suites(&options.ciphers)?;
+        }
         tls.client_config(options.insecure)
     };
     build().map_err(|error: onrush::RedisError| io::Error::other(error.to_string()))

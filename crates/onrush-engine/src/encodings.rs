@@ -51,19 +51,42 @@ pub(crate) struct Encodings {
     hll_sparse_bytes: AtomicUsize,
 }
 
+/// Most integers of an intset, whatever the configuration allows: 2 GB.
+const INTSET_ENTRIES_MAX: usize = 1 << 28;
+
+/// Most bytes of a value in a listpack, and of a whole listpack, whatever the configuration allows: payloads and RDB files
+/// have the length of a listpack in 32 bits.
+const LISTPACK_VALUE_LEN_MAX: usize = 1 << 20;
+const LISTPACK_BYTES_MAX: usize = 1 << 31;
+
+/// More bytes than stand around a value in a listpack.
+const AROUND_VALUE_BYTES: usize = 32;
+
+/// The limits of entries and of the bytes of a value in effect; an entry has two values at most.
+fn small_limits(entries_max: usize, value_len_max: usize) -> (usize, usize) {
+    let value_len_max = value_len_max.min(LISTPACK_VALUE_LEN_MAX);
+    let entry_bytes = 2 * (value_len_max + AROUND_VALUE_BYTES);
+    (entries_max.min(LISTPACK_BYTES_MAX / entry_bytes), value_len_max)
+}
+
 impl Encodings {
     /// Takes over changed thresholds.
     pub(crate) fn store(&self, limits: &EncodingLimits) {
         let EncodingLimits { list, set, hash, sorted_set, stream, hll_sparse_bytes_max } = *limits;
+        let [(set_entries, set_value), (hash_entries, hash_value), (zset_entries, zset_value)] = [
+            small_limits(set.listpack_entries_max, set.listpack_value_len_max),
+            small_limits(hash.listpack_entries_max, hash.listpack_value_len_max),
+            small_limits(sorted_set.listpack_entries_max, sorted_set.listpack_value_len_max),
+        ];
         self.list_listpack_size.store(list.listpack_size.into(), Relaxed);
         for (to, from) in [
-            (&self.set_intset_entries, set.intset_entries_max),
-            (&self.set_listpack_entries, set.listpack_entries_max),
-            (&self.set_listpack_value, set.listpack_value_len_max),
-            (&self.hash_listpack_entries, hash.listpack_entries_max),
-            (&self.hash_listpack_value, hash.listpack_value_len_max),
-            (&self.zset_listpack_entries, sorted_set.listpack_entries_max),
-            (&self.zset_listpack_value, sorted_set.listpack_value_len_max),
+            (&self.set_intset_entries, set.intset_entries_max.min(INTSET_ENTRIES_MAX)),
+            (&self.set_listpack_entries, set_entries),
+            (&self.set_listpack_value, set_value),
+            (&self.hash_listpack_entries, hash_entries),
+            (&self.hash_listpack_value, hash_value),
+            (&self.zset_listpack_entries, zset_entries),
+            (&self.zset_listpack_value, zset_value),
             (&self.stream_node_bytes, stream.node_bytes_max),
             (&self.stream_node_entries, stream.node_entries_max),
             (&self.hll_sparse_bytes, hll_sparse_bytes_max),
@@ -119,5 +142,21 @@ impl Encodings {
     #[inline]
     pub(crate) fn hll_sparse_bytes_max(&self) -> usize {
         self.hll_sparse_bytes.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_listpack_grows_beyond_what_its_length_can_say() {
+        assert_eq!(small_limits(512, 64), (512, 64));
+        assert_eq!(small_limits(1000, 1 << 20), (1000, 1 << 20));
+        for (entries, value) in [(usize::MAX, 0), (usize::MAX, 64), (usize::MAX, usize::MAX), (1 << 40, 1 << 30)] {
+            let (entries, value) = small_limits(entries, value);
+            assert!(entries * 2 * (value + AROUND_VALUE_BYTES) <= LISTPACK_BYTES_MAX, "{entries} of {value} bytes");
+            assert!(entries > 1_000 && value <= LISTPACK_VALUE_LEN_MAX, "{entries} of {value} bytes");
+        }
     }
 }

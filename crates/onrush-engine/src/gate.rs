@@ -12,14 +12,15 @@
 //!
 //! A thread that has waited too long for one that has the whole keyspace may mark that thread's turn as overdue. The mark
 //! ends with the turn. Until then no thread waits that can do something else.
+//!
+//! `models` explores the interleavings of threads in here.
 
 use std::collections::BTreeSet;
 use std::mem::take;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use onrush_store::schedule;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Condvar, Mutex, MutexGuard, schedule};
 
 /// How long a thread waits at the gate before it looks again whether it should.
 const PATIENCE: Duration = Duration::from_millis(1);

@@ -30,9 +30,11 @@ pub mod scripts;
 pub mod settings;
 pub mod shared;
 pub mod snapshot;
+mod sync;
 pub mod tracking;
 pub mod transactions;
 pub mod types;
+pub mod users;
 
 /// Eviction uses this allocator's counts.
 #[cfg(test)]

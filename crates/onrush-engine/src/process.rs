@@ -1,7 +1,7 @@
 //! What commands need of the process around the engine: its configuration, files and sockets, and ending it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::CommandError;
@@ -11,11 +11,22 @@ use crate::snapshot::output::{Output, Purpose};
 /// The process around the engine. Unless a method says otherwise, only commands that are not short call these methods,
 /// and without a lock of a shard.
 pub trait Process: Send + Sync {
-    /// Whether a user may log in with this password (AUTH, HELLO).
-    fn authenticates(&self, user: &[u8], password: &[u8]) -> bool;
+    /// The file with all users (`aclfile`), if there is one.
+    fn acl_file(&self) -> Option<PathBuf> {
+        None
+    }
 
-    /// The default user's password, empty if there is none: for its digest, which ACL shows.
-    fn password(&self) -> Vec<u8>;
+    /// Reads a file; anything else than a file, which may have no end, is an error. Waits for the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Replaces a file by one with this text: a crash leaves the old one or the new one. Waits for the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    fn replace_file(&self, path: &Path, text: &[u8]) -> io::Result<()>;
 
     /// Fills all of `bytes` with unpredictable numbers (ACL GENPASS).
     ///
@@ -299,12 +310,12 @@ const NOT_THERE: CommandError =
     CommandError::fixed("ERR not supported where the engine is embedded in another program");
 
 impl Process for NoProcess {
-    fn authenticates(&self, _: &[u8], _: &[u8]) -> bool {
-        true
+    fn read_file(&self, _: &Path) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn password(&self) -> Vec<u8> {
-        Vec::new()
+    fn replace_file(&self, _: &Path, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn fill_with_random(&self, _: &mut [u8]) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, A
 
 use parking_lot::RwLock;
 
+use crate::clients::share::Share;
 use crate::command::Flags;
 use crate::encodings::{EncodingLimits, Encodings};
 use crate::eviction::state::EvictionOptions;
@@ -23,6 +24,10 @@ pub enum ClockOf {
     Frequency,
 }
 
+/// Most bytes of an argument or a string, whatever the configuration allows: lengths of keys, elements and arguments are
+/// kept in 32 bits, and what is asked for beyond it is more than memory has.
+pub const BULK_LEN_MAX: i64 = 1 << 31;
+
 /// What can be set while the engine runs. The defaults are Redis's.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -30,7 +35,7 @@ pub struct Options {
     pub reply_limit_bytes: usize,
     /// How long a connection works before others have their turn, in microseconds (`pipeline-slice-us`).
     pub slice_us: u64,
-    /// The longest argument, in bytes (`proto-max-bulk-len`).
+    /// The longest argument, in bytes (`proto-max-bulk-len`); more than [`BULK_LEN_MAX`] means that much.
     pub bulk_len_max: i64,
     /// Thresholds of small collections.
     pub encodings: EncodingLimits,
@@ -42,8 +47,6 @@ pub struct Options {
     pub lfu_log_factor: u32,
     /// `lfu-decay-time` in minutes.
     pub lfu_decay_minutes: u32,
-    /// Whether clients have to authenticate.
-    pub password_set: bool,
     /// Whether FLUSHALL and FLUSHDB free in the background unless told otherwise (`lazyfree-lazy-user-flush`).
     pub lazy_flush: bool,
     /// Entries that ACL LOG keeps (`acllog-max-len`).
@@ -56,6 +59,10 @@ pub struct Options {
     pub events: EventClasses,
     /// What clients may leave unread (`client-output-buffer-limit`).
     pub output_limits: OutputLimits,
+    /// Whether new users may use all channels (`acl-pubsub-default`).
+    pub new_users_hear_all: bool,
+    /// How much memory clients may hold together (`maxmemory-clients`).
+    pub clients_share: Share,
     /// Most keys tracked for clients; 0 is no limit (`tracking-table-max-keys`).
     pub tracking_keys_max: usize,
     /// Whether long strings are compressed in snapshots and by DUMP (`rdbcompression`).
@@ -89,13 +96,14 @@ impl Default for Options {
             clock_of: ClockOf::LastUse,
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
-            password_set: false,
             lazy_flush: false,
             acl_log_len_max: 128,
             timing: TimingOptions::default(),
             busy_reply_ms: 5000,
             events: EventClasses::empty(),
             output_limits: OutputLimits::default(),
+            new_users_hear_all: false,
+            clients_share: Share::Bytes(0),
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
         }
@@ -123,8 +131,6 @@ pub struct Settings {
     pub lfu_log_factor: AtomicU32,
     /// See [`Options::lfu_decay_minutes`].
     pub lfu_decay_minutes: AtomicU32,
-    /// See [`Options::password_set`].
-    pub password_set: AtomicBool,
     /// See [`Options::lazy_flush`].
     pub lazy_flush: AtomicBool,
     /// See [`Options::acl_log_len_max`].
@@ -183,7 +189,7 @@ impl Settings {
     pub fn store(&self, options: &Options) {
         self.reply_limit_bytes.store(options.reply_limit_bytes, Relaxed);
         self.slice_us.store(options.slice_us, Relaxed);
-        self.bulk_len_max.store(options.bulk_len_max, Relaxed);
+        self.bulk_len_max.store(options.bulk_len_max.min(BULK_LEN_MAX), Relaxed);
         self.encodings.store(&options.encodings);
         self.lfu.store(options.clock_of == ClockOf::Frequency, Relaxed);
         self.lrm.store(options.clock_of == ClockOf::LastChange, Relaxed);
@@ -191,7 +197,6 @@ impl Settings {
         self.fine_clock.store(eviction.maxmemory > 0 && eviction.policy.reads_clock(), Relaxed);
         self.lfu_log_factor.store(options.lfu_log_factor, Relaxed);
         self.lfu_decay_minutes.store(options.lfu_decay_minutes, Relaxed);
-        self.password_set.store(options.password_set, Relaxed);
         self.lazy_flush.store(options.lazy_flush, Relaxed);
         self.acl_log_len_max.store(options.acl_log_len_max, Relaxed);
         self.timing.store(&options.timing);

@@ -14,6 +14,7 @@ use crate::batch::write_refusal::WriteRefusal;
 use crate::blocking::waiters::Waiters;
 use crate::clients::client::Registry;
 use crate::clients::durability::Durability;
+use crate::clients::share::ClientsShare;
 use crate::clock::{Clock, TimeSource};
 use crate::error::{self, CommandError};
 use crate::eviction::state::Eviction;
@@ -22,7 +23,7 @@ use crate::lazyfree::LazyFree;
 use crate::loading::Loading;
 use crate::long::offload::{ELEMENTS_MAX, Offload};
 use crate::messages::Messages;
-use crate::observe::acl_log::AclLog;
+use crate::observe::acl_log::{AclLog, Denial};
 use crate::observe::hotkeys::HotKeys;
 use crate::observe::latency::{Event, Monitor};
 use crate::observe::slow_batch::BatchLog;
@@ -34,6 +35,7 @@ use crate::settings::{Options, Pause, Settings};
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
 use crate::tracking::Tracking;
 use crate::transactions::watched::Watched;
+use crate::users::directory::Users;
 
 /// Within this time a script looks whether it takes too long, in milliseconds.
 const SCRIPT_LOOK_MS: u64 = 200;
@@ -90,6 +92,8 @@ pub struct Shared {
     pub gate: Gate,
     /// Connected clients.
     pub clients: Registry,
+    /// How much memory they may hold.
+    pub clients_share: ClientsShare,
     /// Those that wait for keys.
     pub waiters: Waiters,
     /// Keys that clients watch.
@@ -100,6 +104,8 @@ pub struct Shared {
     pub messages: Messages,
     /// Counters.
     pub stats: Stats,
+    /// Who may do what.
+    pub users: Users,
     /// Denied attempts, the latest ones.
     pub(crate) acl_log: AclLog,
     /// Commands that took long.
@@ -148,6 +154,12 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Notes that something was denied.
+    #[cold]
+    pub(crate) fn note_denial(&self, denial: Denial) {
+        self.acl_log.add(denial, self.settings.acl_log_len_max.load(Relaxed));
+    }
+
     /// With no data and no clients. `commands`: how many commands there are.
     pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
         let threads = threads(parts.workers);
@@ -159,11 +171,13 @@ impl Shared {
             keyspace: Keyspace::new(keyspace),
             gate: Gate::new(threads),
             clients: Registry::default(),
+            clients_share: ClientsShare::default(),
             waiters: Waiters::default(),
             watched: Watched::default(),
             tracking: Tracking::default(),
             messages: Messages::new(secret(parts.seed)),
             stats: Stats::new(threads, commands),
+            users: Users::new(commands),
             acl_log: AclLog::default(),
             slowlog: SlowLog::default(),
             hotkeys: HotKeys::default(),
@@ -197,6 +211,8 @@ impl Shared {
         self.settings.store(options);
         self.eviction.store(&options.eviction, &self.lazyfree);
         self.tracking.set_keys_max(options.tracking_keys_max);
+        self.clients_share.set(options.clients_share);
+        self.users.set_all_channels(options.new_users_hear_all);
         if options.timing.slow_us >= 0 {
             self.slowlog.trim(options.timing.slowlog_len_max);
         }

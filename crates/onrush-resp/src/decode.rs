@@ -81,6 +81,9 @@ impl Default for Limits {
 /// Room for arguments of unfinished commands that a decoder keeps between commands.
 const PARTIAL_KEPT_MAX: usize = 64;
 
+/// How every TLS connection begins: a handshake record of any version since SSL 3.
+pub const TLS_HANDSHAKE: &[u8] = b"\x16\x03";
+
 const UNAUTHENTICATED_MULTIBULK_LEN_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 
@@ -115,6 +118,9 @@ pub enum ProtocolError {
     /// Quotes in an inline command that do not close.
     #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
+    /// A TLS handshake in place of a command.
+    #[error("Protocol error: this port does not speak TLS")]
+    Tls,
     /// The arguments of one command take more than 4 GB of query buffer.
     #[error("Protocol error: too big command")]
     TooBigCommand,
@@ -358,6 +364,10 @@ impl Decoder {
         args: &mut Vec<ArgRange>,
         limits: &Limits,
     ) -> Result<Decoded, ProtocolError> {
+        if buf.starts_with(TLS_HANDSHAKE) {
+            // The client waits for an answer, and may never send the end of a line.
+            return Err(ProtocolError::Tls);
+        }
         let Some(end) = find_line_end(b'\n', buf) else {
             if buf.len() > limits.inline_len_max {
                 return Err(ProtocolError::TooBigInline);
@@ -555,6 +565,7 @@ mod tests {
             (b"*1\r\n$-1\r\n", "Protocol error: invalid bulk length"),
             (b"*1\r\n$536870913\r\n", "Protocol error: invalid bulk length"),
             (b"GET \"a\r\n", "Protocol error: unbalanced quotes in request"),
+            (b"\x16\x03\x01", "Protocol error: this port does not speak TLS"),
         ] {
             assert_eq!(whole(stream).1.map(|e| e.to_string()).as_deref(), Some(text));
         }

@@ -36,7 +36,7 @@ mod version;
 mod words;
 
 #[cfg(feature = "server")]
-pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError};
+pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError, TLS_HANDSHAKE};
 pub use element::{AggregateKind, BulkKind, ReplyError, Scalar, reply_limits};
 pub use inline::{InlineArgs, split_inline};
 pub use number::{format_double, format_long_double, parse_f64, parse_i64};

@@ -96,6 +96,22 @@ impl<R: FromReply> ReplyDecoder<R> {
         okays
     }
 
+    /// Skips up to `max` whole replies that are the status `OK` or a short integer, and moves `at` past them; returns how
+    /// many they were.
+    #[inline]
+    pub fn small(&self, input: &[u8], at: &mut usize, max: usize) -> usize {
+        if !self.reader.is_between() {
+            return 0;
+        }
+        let (mut rest, mut count) = (&input[*at..], 0);
+        while count < max {
+            let Some(behind) = rest.strip_prefix(OK).or_else(|| behind_integer(rest)) else { break };
+            (rest, count) = (behind, count + 1);
+        }
+        *at = input.len() - rest.len();
+        count
+    }
+
     #[inline(never)]
     fn next_of_any_kind(&mut self, input: &[u8], at: &mut usize) -> Result<Option<R>, ReplyError> {
         let ended = self.reader.read(input, at, &mut self.builder)?;
@@ -120,6 +136,37 @@ fn usual<R: FromReply>(input: &[u8]) -> Option<(R, usize)> {
         },
         _ => None,
     }
+}
+
+/// What follows an integer of at most 18 digits, without a sign, that is there as a whole; `None` for anything else.
+#[inline(always)]
+fn behind_integer(input: &[u8]) -> Option<&[u8]> {
+    let digits = input.strip_prefix(b":")?;
+    let mut count = 0;
+    while let Some(eight) = digits[count..].first_chunk::<8>() {
+        let found = leading_digits(*eight);
+        count += found;
+        if found < 8 {
+            break;
+        }
+        if count > 16 {
+            return None;
+        }
+    }
+    if count == 0 || count > 18 {
+        return None;
+    }
+    digits[count..].strip_prefix(LINE_END)
+}
+
+/// How many of the bytes before the first other one are digits.
+#[inline(always)]
+fn leading_digits(bytes: [u8; 8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let zeroed = u64::from_le_bytes(bytes) ^ (EACH * u64::from(b'0'));
+    // Only a digit leaves the highest bit of its byte unset: 9 + 0x76 = 0x7f. No sum carries into the next byte.
+    let others = (((zeroed & (EACH * 0x7f)) + EACH * 0x76) | zeroed) & (EACH * 0x80);
+    others.trailing_zeros() as usize / 8
 }
 
 impl<R: FromReply> Builder<R> {
@@ -226,6 +273,50 @@ mod tests {
         assert!(decoder.next(b"$10\r\n", &mut 0).unwrap().is_none());
         assert_eq!(decoder.okays(b"+OK\r\n+OK\r\n", &mut 0, 9), 0, "they belong to a string");
         assert_eq!(decoder.next(b"+OK\r\n+OK\r\n\r\n", &mut 0).unwrap().map(|room| room.0), Some(10));
+    }
+
+    #[test]
+    fn small_replies_are_skipped_if_they_are_whole() {
+        let small = |input: &[u8], max| {
+            let mut at = 0;
+            (ReplyDecoder::<Room>::new().small(input, &mut at, max), at)
+        };
+        let after = b":1\r\n+OK\r\n:1234567\r\n:123456789012345678\r\n$-1\r\n";
+        assert_eq!(small(after, 9), (4, after.len() - 5));
+        assert_eq!(small(after, 3), (3, 4 + 5 + 10));
+        // What is no short integer, or not there as a whole, is left to be read.
+        for other in [
+            "",
+            ":",
+            ":\r\n        ",
+            ":1",
+            ":1\r",
+            ":-1\r\n     ",
+            ":+1\r\n     ",
+            ":1x\r\n     ",
+            ":1:\r\n     ",
+            ":1/\r\n     ",
+            ":1\u{b1}\r\n     ",
+            ":1234567890123456789\r\n        ",
+            ":12345678\n\r        ",
+            "+OKAY\r\n",
+        ] {
+            assert_eq!(small(other.as_bytes(), 9), (0, 0), "{other:?}");
+            assert_eq!(small(format!("+OK\r\n{other}").as_bytes(), 9), (1, 5), "{other:?}");
+        }
+        for number in [0, 9, 10, 99_999_999, 100_000_000, 9_999_999_999_999_999, 999_999_999_999_999_999_u64] {
+            for behind in ["", ":", "+OK", "$3\r\nabc\r\n"] {
+                let line = format!(":{number}\r\n{behind}");
+                // Close to the end of the input it may be left to be read.
+                let (count, at) = small(line.as_bytes(), 1);
+                assert_eq!(at, count * (line.len() - behind.len()), "{line:?}");
+                assert!(count == 1 || behind.len() < 8, "{line:?}");
+            }
+        }
+        for byte in 0..=255u8 {
+            let digits = if byte.is_ascii_digit() { 8 } else { 3 };
+            assert_eq!(leading_digits([b'0', b'9', b'5', byte, b'1', b'2', b'3', b'4']), digits, "{byte}");
+        }
     }
 
     #[test]

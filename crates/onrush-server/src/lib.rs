@@ -11,6 +11,8 @@ mod data;
 pub mod log;
 pub mod net;
 pub mod process;
+mod sync;
+pub mod tls;
 pub mod workers;
 
 #[global_allocator]

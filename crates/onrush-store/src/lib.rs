@@ -39,6 +39,7 @@ mod keyspace;
 mod random;
 mod shrink;
 mod strings;
+mod sync;
 
 pub use collections::filling::Filling;
 pub use collections::frozen::Frozen;

@@ -26,6 +26,7 @@
 //! [`CredentialsProvider`](crate::CredentialsProvider), gets an error of [`ErrorKind::Client`] that says so.
 
 use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
@@ -38,8 +39,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::commands::all_commands;
-use crate::commands::options::ScanOptions;
+use crate::commands::options::{InfoDict, IntegerReplyOrNoOp, ScanOptions};
 use crate::commands::script::{Script, ScriptInvocation};
+use crate::commands::typed::typed_commands;
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
 use crate::connection::lease::{self, Attempted};
@@ -48,6 +50,7 @@ use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::tls::TlsOptions;
 use crate::link::url::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use crate::streams::{StreamRangeReply, StreamReadReply};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::from_value::FromRedisValue;
@@ -189,7 +192,7 @@ impl Client {
     /// # Errors
     /// As [`get_connection`](Self::get_connection).
     pub fn get_pubsub(&self) -> RedisResult<PubSub> {
-        wait(self.client.get_async_pubsub()).map(|pubsub| PubSub { pubsub })
+        wait(self.client.get_async_pubsub()).map(PubSub::over)
     }
 
     /// Connects for subscriptions, with options.
@@ -197,7 +200,7 @@ impl Client {
     /// # Errors
     /// As [`get_connection`](Self::get_connection).
     pub fn pubsub_with(&self, config: ConnectionConfig) -> RedisResult<PubSub> {
-        wait(self.client.pubsub_with(config)).map(|pubsub| PubSub { pubsub })
+        wait(self.client.pubsub_with(config)).map(PubSub::over)
     }
 }
 
@@ -275,41 +278,40 @@ impl Connection {
     ) -> RedisResult<T> {
         let mut watch = cmd("WATCH");
         watch.arg(keys);
-        let mut retries = 0;
+        let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
-            let error = match attempt_over(&self.lease()?, &watch, &mut attempt) {
-                Attempted::Done(outcome) => return outcome,
-                Attempted::Lost(error) => error,
-            };
-            if !self.con.may_retry(retries) {
-                return Err(error);
+            let lease = wait(lease::Lease::take(&self.con, &mut waited))?;
+            let attempted = attempt_over(Connection::over(lease), &watch, &mut attempt);
+            if let Some(outcome) = self.con.outcome(attempted, &mut retries) {
+                return outcome;
             }
-            retries += 1;
         }
     }
 }
 
 /// Attempts a transaction until no other client has changed a watched key.
 fn attempt_over<T>(
-    lease: &Connection<lease::Lease>,
+    lease: Connection<lease::Lease>,
     watch: &Cmd,
     attempt: &mut impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
 ) -> Attempted<T> {
     loop {
-        if let Err(error) = watch.exec(lease) {
+        if let Err(error) = watch.exec(&lease) {
             return lease.con.failed_before(error);
         }
         lease.con.note_begin();
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
-        let outcome = attempt(lease, &mut pipeline);
-        let executed = lease.con.may_have_executed();
-        lease.con.note_unwatch(cmd("UNWATCH").query(lease));
-        match outcome {
-            Ok(Some(value)) => return Attempted::Done(Ok(value)),
-            Ok(None) => {}
-            Err(error) => return lease.con.failed(error, executed),
-        }
+        let attempted = match attempt(&lease, &mut pipeline) {
+            Ok(Some(value)) => Attempted::Done(Ok(value)),
+            Err(error) => lease.con.failed(error),
+            Ok(None) => match block_on(lease.con.unwatch()) {
+                Ok(()) => continue,
+                Err(error) => Attempted::Done(Err(error)),
+            },
+        };
+        lease::Lease::give_back(Arc::new(lease.con));
+        return attempted;
     }
 }
 
@@ -407,6 +409,26 @@ macro_rules! blocking_commands {
 
 all_commands! { blocking_commands }
 
+macro_rules! blocking_typed {
+    ($($name:ident($($arg:ident),*) -> $reply:ty;)*) => {
+        /// Commands as methods whose results need no type; the blocking side of
+        /// [`AsyncTypedCommands`](crate::AsyncTypedCommands). A program imports this or [`Commands`].
+        ///
+        /// # Errors
+        /// As there, and as [`block_on`].
+        pub trait TypedCommands: Commands {$(
+            #[doc = concat!("As [`", stringify!($name), "`](Commands::", stringify!($name), ").")]
+            fn $name(&self, $($arg: impl ToRedisArgs),*) -> RedisResult<$reply> {
+                Commands::$name(self, $($arg),*)
+            }
+        )*}
+
+        impl<T: Commands> TypedCommands for T {}
+    };
+}
+
+typed_commands! { blocking_typed }
+
 impl<C: ConnectionLike> Commands for Connection<C> {
     type Async = C;
 
@@ -494,18 +516,41 @@ impl ScriptInvocation<'_> {
 /// A connection for subscriptions whose calls wait. As [`crate::PubSub`].
 #[derive(Debug)]
 pub struct PubSub {
-    pubsub: pubsub::PubSub,
+    sink: PubSubSink,
+    stream: PubSubStream,
+}
+
+/// The half of a [`PubSub`] that subscribes, from [`PubSub::split`]. Any number of threads may share it by cloning.
+#[derive(Clone, Debug)]
+pub struct PubSubSink {
+    sink: pubsub::PubSubSink,
+}
+
+/// The half of a [`PubSub`] that reads, from [`PubSub::split`]. When it is dropped, the connection is closed.
+#[derive(Debug)]
+pub struct PubSubStream {
+    stream: pubsub::PubSubStream,
 }
 
 macro_rules! subscriptions {
     ($($(#[$doc:meta])* $name:ident;)*) => {
+        impl PubSubSink {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The server's, those of the connection, and those of [`block_on`].
+            pub fn $name(&self, target: impl AsRef<[u8]>) -> RedisResult<()> {
+                wait(self.sink.$name(target))
+            }
+        )*}
+
         impl PubSub {$(
             $(#[$doc])*
             ///
             /// # Errors
             /// The server's, those of the connection, and those of [`block_on`].
             pub fn $name(&mut self, target: impl AsRef<[u8]>) -> RedisResult<()> {
-                wait(self.pubsub.$name(target))
+                self.sink.$name(target)
             }
         )*}
     };
@@ -527,12 +572,22 @@ subscriptions! {
 }
 
 impl PubSub {
+    fn over(pubsub: pubsub::PubSub) -> PubSub {
+        let (sink, stream) = pubsub.split();
+        PubSub { sink: PubSubSink { sink }, stream: PubSubStream { stream } }
+    }
+
+    /// The half that subscribes and the half that reads, for different threads.
+    pub fn split(self) -> (PubSubSink, PubSubStream) {
+        (self.sink, self.stream)
+    }
+
     /// Waits for the next message.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] when the connection is closed for good, and those of [`block_on`].
     pub fn get_message(&mut self) -> RedisResult<Msg> {
-        block_on(self.pubsub.next_message())?.ok_or_else(RedisError::closed)
+        self.stream.get_message()
     }
 
     /// Waits for the next message for at most `timeout`. `None` when the time is over.
@@ -540,8 +595,7 @@ impl PubSub {
     /// # Errors
     /// As [`get_message`](Self::get_message).
     pub fn get_message_within(&mut self, timeout: Duration) -> RedisResult<Option<Msg>> {
-        let message = block_on(async { tokio::time::timeout(timeout, self.pubsub.next_message()).await })?;
-        message.map_or(Ok(None), |message| message.map(Some).ok_or_else(RedisError::closed))
+        self.stream.get_message_within(timeout)
     }
 
     /// Waits for the next message, or for what is to be known about missing ones; as
@@ -550,7 +604,7 @@ impl PubSub {
     /// # Errors
     /// As [`block_on`].
     pub fn next_event(&mut self) -> RedisResult<Option<PubSubEvent>> {
-        block_on(self.pubsub.next_event())
+        self.stream.next_event()
     }
 
     /// Waits for the next push of any kind; as [`next_push`](crate::PubSub::next_push).
@@ -558,12 +612,56 @@ impl PubSub {
     /// # Errors
     /// As [`block_on`].
     pub fn next_push(&mut self) -> RedisResult<Option<PushInfo>> {
-        block_on(self.pubsub.next_push())
+        self.stream.next_push()
     }
 }
 
 /// The messages, one after the other, until the connection is closed for good.
 impl Iterator for PubSub {
+    type Item = Msg;
+
+    fn next(&mut self) -> Option<Msg> {
+        self.stream.next()
+    }
+}
+
+impl PubSubStream {
+    /// As [`PubSub::get_message`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_message(&mut self) -> RedisResult<Msg> {
+        block_on(self.stream.next_message())?.ok_or_else(RedisError::closed)
+    }
+
+    /// As [`PubSub::get_message_within`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_message_within(&mut self, timeout: Duration) -> RedisResult<Option<Msg>> {
+        let message = block_on(async { tokio::time::timeout(timeout, self.stream.next_message()).await })?;
+        message.map_or(Ok(None), |message| message.map(Some).ok_or_else(RedisError::closed))
+    }
+
+    /// As [`PubSub::next_event`].
+    ///
+    /// # Errors
+    /// As [`block_on`].
+    pub fn next_event(&mut self) -> RedisResult<Option<PubSubEvent>> {
+        block_on(self.stream.next_event())
+    }
+
+    /// As [`PubSub::next_push`].
+    ///
+    /// # Errors
+    /// As [`block_on`].
+    pub fn next_push(&mut self) -> RedisResult<Option<PushInfo>> {
+        block_on(self.stream.next_push())
+    }
+}
+
+/// The messages, one after the other, until the connection is closed for good.
+impl Iterator for PubSubStream {
     type Item = Msg;
 
     fn next(&mut self) -> Option<Msg> {

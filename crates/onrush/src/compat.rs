@@ -2,22 +2,17 @@
 
 use redis::{RedisFuture, aio};
 
-use crate::connection::Connection;
-use crate::connection::gate::Packed;
-use crate::error::{ErrorKind, RedisError};
-use crate::values::cmd::Caching;
+use crate::connection::{Connection, ConnectionLike};
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::values::cmd::Cmd;
+use crate::values::pipeline::Pipeline;
 use crate::values::value::{PushKind, Value, VerbatimFormat};
 
 impl aio::ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a redis::Cmd) -> RedisFuture<'a, redis::Value> {
         Box::pin(async move {
-            let bytes = cmd.get_packed_command();
-            let packed = Packed::foreign(&bytes).and_then(|packed| packed.checked(1)).map_err(to_error)?;
-            let cache = self.inner.shared.cache();
-            if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::Default)) {
-                return to_value(self.read_cached(look).await.map_err(to_error)?);
-            }
-            to_value(self.request_apart(packed, false).await.map_err(to_error)?)
+            let command = Cmd::foreign(cmd.get_packed_command()).ok_or_else(malformed)?;
+            to_value(self.send_command(&command).await.map_err(to_error)?)
         })
     }
 
@@ -30,17 +25,14 @@ impl aio::ConnectionLike for Connection {
         Box::pin(async move {
             let bytes = cmd.get_packed_pipeline();
             // A transaction needs the reply of its last command only: EXEC.
-            let is_transaction = offset > 0 && count == 1;
-            let parsed = if is_transaction { Packed::foreign_transaction(&bytes) } else { Packed::foreign(&bytes) };
-            let packed = parsed.and_then(|packed| packed.checked(offset + count)).map_err(to_error)?;
-            if packed.count() == 0 {
-                return Ok(Vec::new());
+            if offset > 0 && count == 1 {
+                let pipeline = Pipeline::foreign_transaction(&bytes, offset - 1).ok_or_else(malformed)?;
+                let results = self.send_pipeline(&pipeline).await.map_err(to_error)?;
+                return Ok(vec![results.map_or(Ok(redis::Value::Nil), exec_reply)?]);
             }
-            let outcome = self.request_batch(packed, is_transaction, &[]).await.map_err(to_error)?;
-            if let Some(broken) = outcome.broken {
-                return Err(to_error(broken.error_at(bytes.len())));
-            }
-            outcome.replies.into_iter().skip(offset).map(to_value).collect()
+            let pipeline = Pipeline::foreign(bytes, offset.saturating_add(count)).ok_or_else(malformed)?;
+            let results = self.send_pipeline(&pipeline).await.map_err(to_error)?.unwrap_or_default();
+            results.into_iter().skip(offset).map(to_reply).collect()
         })
     }
 
@@ -49,11 +41,42 @@ impl aio::ConnectionLike for Connection {
     }
 }
 
+fn malformed() -> redis::RedisError {
+    to_error(RedisError::new(ErrorKind::Client, "these bytes are no commands, or not as many as was said"))
+}
+
+/// The reply to EXEC. If it was refused, the error of the command that was at fault.
+fn exec_reply(results: Vec<RedisResult<Value>>) -> redis::RedisResult<redis::Value> {
+    let is_refusal =
+        |result: &RedisResult<Value>| result.as_ref().is_err_and(|error| error.code() == Some("EXECABORT"));
+    if results.iter().any(is_refusal) {
+        let at_fault = results.iter().find(|result| !is_refusal(result) && result.is_err()).or(results.first());
+        if let Some(Err(error)) = at_fault {
+            return Err(to_error(error.clone()));
+        }
+    }
+    results.into_iter().map(to_reply).collect::<redis::RedisResult<_>>().map(redis::Value::Array)
+}
+
+/// A server's error is a reply too; any other one is that of the whole pipeline.
+fn to_reply(result: RedisResult<Value>) -> redis::RedisResult<redis::Value> {
+    match result {
+        Ok(value) => to_value(value),
+        Err(error) => match error.line() {
+            Some(line) => server_error(line),
+            None => Err(to_error(error)),
+        },
+    }
+}
+
+/// The crate makes its errors from what goes over the wire.
+fn server_error(line: &str) -> redis::RedisResult<redis::Value> {
+    redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
+}
+
 fn to_error(error: RedisError) -> redis::RedisError {
     if let Some(line) = error.line() {
-        // The crate makes its errors from what goes over the wire.
-        let parsed = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).and_then(redis::Value::extract_error);
-        if let Err(error) = parsed {
+        if let Err(error) = server_error(line).and_then(redis::Value::extract_error) {
             return error;
         }
     }
@@ -76,10 +99,7 @@ fn to_value(value: Value) -> redis::RedisResult<redis::Value> {
         Value::SimpleString(text) => redis::Value::SimpleString(text),
         Value::Okay => redis::Value::Okay,
         Value::Array(items) => redis::Value::Array(all(items)?),
-        Value::ServerError(error) => {
-            // The crate makes its errors from what goes over the wire.
-            return redis::parse_redis_value(format!("-{}\r\n", error.line()).as_bytes());
-        }
+        Value::ServerError(error) => return server_error(error.line()),
         Value::Map(items) => redis::Value::Map(pairs(items)?),
         Value::Set(items) => redis::Value::Set(all(items)?),
         Value::Double(number) => redis::Value::Double(number),

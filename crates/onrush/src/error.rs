@@ -111,6 +111,12 @@ impl ServerError {
         &self.line
     }
 
+    /// Whether it says what the server cannot do now, but may do soon.
+    pub(crate) fn is_passing(&self) -> bool {
+        use ServerErrorKind::*;
+        matches!(self.kind(), Busy | BusyLoading | TryAgain | MasterDown | ClusterDown)
+    }
+
     /// The code as an enum.
     pub fn kind(&self) -> ServerErrorKind {
         use ServerErrorKind::*;
@@ -277,7 +283,12 @@ impl RedisError {
 
     /// Whether the server is loading its data, so that it has executed nothing.
     pub(crate) fn is_loading(&self) -> bool {
-        self.repr.kind == ErrorKind::Server(ServerErrorKind::BusyLoading)
+        match self.repr.kind {
+            ErrorKind::Server(ServerErrorKind::BusyLoading) => true,
+            // It has begun to load between a transaction's commands and their EXEC.
+            ErrorKind::Server(ServerErrorKind::ExecAbort) => self.repr.message.contains("because of: LOADING"),
+            _ => false,
+        }
     }
 
     /// Whether no server listens at the address.

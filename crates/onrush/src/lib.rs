@@ -66,15 +66,40 @@
 //! # Around the commands
 //! - [`AsyncCommands`] has the commands as methods, [`scan`](AsyncCommands::scan) and its variants as streams; options
 //!   and replies have types, those of streams in [`streams`], of places in [`geo`].
-//! - [`Connection::with_timeout`] limits how long single commands may take.
-//! - [`ConnectionConfig::set_credentials_provider`] gets the present password for each new connection.
+//! - [`Connection::with_timeout`] and [`Cmd::timeout`] limit how long single commands may take, [`Cmd::retries_max`] how
+//!   often one is sent again.
+//! - [`ConnectionConfig::set_credentials_provider`] gets the present password for each new connection,
+//!   [`Connection::log_in_again`] for a live one.
+//! - [`ConnectionConfig::set_observer`] sets hooks: how long commands take ([`Latencies`]), what becomes of connections.
+//! - [`ConnectionConfig::set_resolver`] finds the addresses of hosts, [`TlsOptions`] takes a configuration of rustls.
+//! - [`AsyncTypedCommands`] has commands whose results need no type.
+//! - [`Client::connect_many`] puts several connections behind one handle.
+//! - [`AnyConnection`] is a connection of any kind as one type, [`PubSub::split`] lets one task subscribe while another
+//!   reads.
 //! - [`Connection::close`] ends in an orderly way, [`Connection::counters`] returns a connection's counters.
+//!
+//! # Beside other clients
+//! | | onrush | redis-rs | fred | rueidis (Go) |
+//! |---|---|---|---|---|
+//! | automatic pipelining over one connection | yes | yes | yes | yes |
+//! | streams of any length in bounded memory | yes | - | - | - |
+//! | errors say whether a command was sent | yes | - | - | - |
+//! | a command that may have been executed is sent again | if it is `idempotent` | no | yes | if it only reads |
+//! | blocking commands delay no others | yes | on a connection of one's own | on a client of one's own | yes |
+//! | client-side caching | yes | yes | - | yes |
+//! | cluster, Sentinel | - | yes | yes | yes |
+//!
+//! More, with versions and measurements, is in
+//! [docs/client-library.md](https://github.com/onrush/onrush/blob/main/docs/client-library.md#beside-other-clients).
 //!
 //! # Features
 //! - `tls`: `rediss://` URLs, by rustls.
 //! - `json`: `serde_json`'s values, and your own types, as arguments and replies.
 //! - `tracing`: spans for commands and pipelines at the level DEBUG, events for connections, under the target `onrush`. They
 //!   hold names of commands and addresses of servers, but no keys, values or passwords.
+//! - `derive`: `#[derive(FromRedisValue, ToRedisArgs)]` for structs as hashes and as entries of streams.
+//! - `metrics`: an observer that passes times and events on to the crate `metrics`.
+//! - `uuid`, `chrono`, `time`: types of these crates as arguments and replies.
 //! - `mock`: a connection that answers from a script, for tests.
 //! - `redis-compat`: the `redis` crate's `aio::ConnectionLike` for [`Connection`], so that code written for that crate
 //!   can use it.
@@ -94,6 +119,7 @@ mod error;
 mod link;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod observe;
 mod stream;
 pub mod streams;
 mod values;
@@ -111,10 +137,13 @@ pub use commands::script::{Script, ScriptInvocation};
 pub use commands::sorted_sets::{
     Aggregate, LexBound, ScoreBound, SortedSetAddOptions, SortedSetCombineOptions, SortedSetRangeOptions,
 };
+pub use commands::typed::AsyncTypedCommands;
+pub use connection::any::AnyConnection;
 pub use connection::client::{Client, ConnectionConfig};
 pub use connection::counters::Counters;
 pub use connection::lease::{Attempt, Lease};
-pub use connection::pubsub::{Msg, PubSub, PubSubEvent};
+pub use connection::many::Connections;
+pub use connection::pubsub::{Msg, PubSub, PubSubEvent, PubSubSink, PubSubStream};
 pub use connection::timeout::WithTimeout;
 pub use connection::{Connection, ConnectionLike};
 pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
@@ -122,15 +151,24 @@ pub use link::backoff::Backoff;
 pub use link::credentials::{Credentials, CredentialsProvider};
 pub use link::parse::Parser;
 pub use link::push::{PUSHES_MAX, Pushes};
+pub use link::resolver::Resolver;
 pub use link::tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub use link::tls::rustls;
 pub use link::url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
+#[cfg(feature = "metrics")]
+pub use observe::Metrics;
+pub use observe::{ConnectionEvent, Ended, Histogram, Latencies, Observer};
+#[cfg(feature = "derive")]
+pub use onrush_derive::{FromRedisValue, ToRedisArgs};
 pub use stream::Replies;
 pub use stream::summary::Summary;
 pub use stream::window::WindowSize;
-pub use values::args::{RedisWrite, ToRedisArgs};
+pub use values::args::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 pub use values::cmd::{Cmd, cmd};
+#[cfg(feature = "derive")]
+#[doc(hidden)]
+pub use values::derived;
 pub use values::from_value::{FromRedisValue, from_redis_value};
 #[cfg(feature = "json")]
 pub use values::json::{self, Json};

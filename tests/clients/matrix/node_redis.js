@@ -58,9 +58,12 @@ const parts = {
   },
 };
 
+// Node ends with 0 when nothing is left to wait for, even where the part is not through.
+process.exitCode = 1;
 (async () => {
   client = await open();
   await parts[part]();
+  process.exitCode = 0;
   client.destroy();
 })().catch((error) => {
   console.error(error);

@@ -1,11 +1,18 @@
-"""redis-py: one part of the client matrix. Arguments: port and part."""
+"""redis-py: one part of the client matrix. Arguments: port and part. With files in the environment, over TLS."""
 
+import os
 import sys
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 port, part = int(sys.argv[1]), sys.argv[2]
-client = redis.Redis(port=port, decode_responses=True)
+tls = {"ssl": True, "ssl_ca_certs": os.environ["TLS_CA"]} if "TLS_CA" in os.environ else {}
+if "TLS_CERT" in os.environ:
+    tls |= {"ssl_certfile": os.environ["TLS_CERT"], "ssl_keyfile": os.environ["TLS_KEY"]}
+# The first failure is told, and is the last one.
+client = redis.Redis(port=port, decode_responses=True, retry=Retry(NoBackoff(), 0), **tls)
 
 
 def strings():

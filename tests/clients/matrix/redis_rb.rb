@@ -1,9 +1,21 @@
-# redis-rb: one part of the client matrix. Arguments: port and part.
+# redis-rb: one part of the client matrix. Arguments: port and part. With files in the environment, over TLS.
+require 'openssl'
 require 'redis'
 require 'timeout'
 
-PORT = ARGV[0].to_i
-CLIENT = Redis.new(port: PORT)
+def tls
+  return {} unless (ca = ENV['TLS_CA'])
+
+  params = { ca_file: ca }
+  if (cert = ENV['TLS_CERT'])
+    params[:cert] = OpenSSL::X509::Certificate.new(File.read(cert))
+    params[:key] = OpenSSL::PKey.read(File.read(ENV['TLS_KEY']))
+  end
+  { ssl: true, ssl_params: params }
+end
+
+OPTIONS = { port: ARGV[0].to_i, **tls }
+CLIENT = Redis.new(**OPTIONS)
 
 def same(got, want)
   raise "got #{got.inspect}, not #{want.inspect}" unless got == want
@@ -47,7 +59,7 @@ end
 def pubsub
   got = nil
   subscriber = Thread.new do
-    Redis.new(port: PORT).subscribe('c') do |on|
+    Redis.new(**OPTIONS).subscribe('c') do |on|
       on.message do |_, message|
         got = message
         Thread.current.exit

@@ -27,6 +27,5 @@ pub const HYPERLOGLOG: Family = Family {
         (1, "OBJECT ENCODING key"),
         (1, "EXPIRE key seconds"),
         (2, "DEL key"),
-        (1, "PFSELFTEST"),
     ],
 };

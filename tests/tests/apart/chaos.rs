@@ -1,5 +1,5 @@
-//! Half a minute of chaos, and faults of a server that the run itself makes and has to find; see `onrush_tests::chaos`.
-//! `make chaos ARGS="--seconds 600"` takes longer.
+//! A quarter of a minute of chaos, and faults of a server that the run itself makes and has to find; see
+//! `onrush_tests::chaos`. `make chaos ARGS="--seconds 600"` takes longer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use onrush_tests::chaos::report::Report;
 
 #[test]
 fn faults_of_all_kinds_harm_nobody_and_nothing() {
-    let mut options = Options::new(Duration::from_secs(25));
+    let mut options = Options::new(Duration::from_secs(15));
     options.acts = 3;
     println!("seed {}", options.seed);
     let report = chaos::run(&options).expect("a C compiler");

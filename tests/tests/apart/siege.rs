@@ -1,4 +1,4 @@
-//! Twenty seconds of siege; see `onrush_tests::siege`. `make siege ARGS="--seconds 3600"` takes longer.
+//! Ten seconds of siege; see `onrush_tests::siege`. `make siege ARGS="--seconds 3600"` takes longer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use onrush_tests::siege::options::Options;
 
 #[test]
 fn hostile_clients_harm_nobody_and_leave_nothing_behind() {
-    let options = Options::new(Duration::from_secs(20));
+    let options = Options::new(Duration::from_secs(10));
     let report = siege::run(&options);
     println!("{report}");
     assert!(report.is_clean(), "ONRUSH_SIEGE_SEED={}\n{report}", options.seed);

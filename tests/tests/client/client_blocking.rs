@@ -103,6 +103,28 @@ fn calls_work_within_runtimes_of_one_thread_and_of_many() {
 }
 
 #[test]
+fn one_thread_subscribes_while_another_reads() {
+    for server in servers() {
+        for protocol in ["resp2", "resp3"] {
+            let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
+            let (sink, mut stream) = Client::open(url).unwrap().get_pubsub().unwrap().split();
+            let reader = std::thread::spawn(move || {
+                let message = stream.get_message_within(Duration::from_secs(30)).unwrap().unwrap();
+                (message.get_payload::<String>().unwrap(), stream)
+            });
+            sink.subscribe("a").unwrap();
+            sink.clone().psubscribe("b*").unwrap();
+            sink.unsubscribe("a").unwrap();
+            let heard: usize = connect(&server).publish("bc", "hello").unwrap();
+            let (text, stream) = reader.join().unwrap();
+            assert_eq!((heard, text.as_str()), (1, "hello"));
+            drop(stream);
+            assert_eq!(sink.subscribe("c").unwrap_err().kind(), ErrorKind::Closed);
+        }
+    }
+}
+
+#[test]
 fn subscriptions() {
     for server in servers() {
         let con = connect(&server);

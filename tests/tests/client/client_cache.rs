@@ -67,7 +67,7 @@ fn what_was_read_is_read_here_until_it_changes() {
 #[test]
 fn two_writers_and_no_outdated_value() {
     const KEYS: usize = 8;
-    const WRITES: usize = 1_000;
+    const WRITES: usize = 400;
     run(async {
         for (name, server) in servers() {
             for mode in modes() {

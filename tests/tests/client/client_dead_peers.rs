@@ -113,7 +113,8 @@ fn a_command_to_a_dead_peer_fails_in_time_and_the_next_one_goes_elsewhere() {
             let con = connect(&proxy).await;
             let () = con.set("k", 1).await.unwrap();
             let started = Instant::now();
-            let (outcome, ()) = tokio::join!(con.incr::<_, _, i64>("k", 1), proxy.kill_one(death));
+            // First: the reply must not come before.
+            let ((), outcome) = tokio::join!(proxy.kill_one(death), con.incr::<_, _, i64>("k", 1));
             let error = outcome.unwrap_err();
             let took = started.elapsed();
             assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout, Fate::Unknown), "{death:?}: {error}");

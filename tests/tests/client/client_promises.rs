@@ -7,7 +7,7 @@ use onrush::{
 };
 use onrush_tests::server::Server;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Plays a server up to EXEC, which has one reply; `unwatch` is the answer to UNWATCH.
@@ -28,7 +28,7 @@ async fn incr(lease: &Lease, pipeline: &mut Pipeline) -> RedisResult<Option<i64>
 #[test]
 fn an_executed_transaction_is_a_success_whatever_becomes_of_the_connection_behind_it() {
     run(async {
-        let fake = Fake::start(|_, line| {
+        let mut fake = Fake::start(|_, line| {
             let line = if line == "INCRBY n 1" { "INCR n" } else { line };
             transact(line, || Answer::HangUp)
         })
@@ -36,6 +36,7 @@ fn an_executed_transaction_is_a_success_whatever_becomes_of_the_connection_behin
         let con = fake.connect(ConnectionConfig::new()).await;
         for connection in 1..4 {
             assert_eq!(con.transaction("n", incr).await, Ok(7));
+            fake.wait_for(connection, 5).await;
             assert_eq!(fake.lines(connection), ["WATCH n", "MULTI", "INCRBY n 1", "EXEC", "UNWATCH"]);
         }
         let outcome = con.transaction("n", async |_, _| Err::<Option<()>, _>(own_error())).await;
@@ -475,8 +476,11 @@ fn a_blocking_command_goes_over_another_lease_if_it_may() {
 #[test]
 fn a_transaction_goes_over_another_lease_until_exec_is_sent() {
     run(async {
-        let fake = Fake::start(|connection, line| match (connection, line) {
-            (1, "WATCH n") | (2, "PING") | (4, "EXEC") => Answer::HangUp,
+        let executes = Arc::new(AtomicBool::new(true));
+        let does = executes.clone();
+        let fake = Fake::start(move |connection, line| match (connection, line) {
+            (1, "WATCH n") | (2, "PING") => Answer::HangUp,
+            (_, "EXEC") if !does.load(Relaxed) => Answer::HangUp,
             (_, "INCRBY n 1") => Answer::Say("+QUEUED\r\n".into()),
             (_, line) => transact(line, || oblige(line)),
         })
@@ -492,10 +496,9 @@ fn a_transaction_goes_over_another_lease_until_exec_is_sent() {
         };
         assert_eq!(con.transaction("n", attempt).await, Ok(7));
         assert_eq!((attempts, fake.lines(3)[0].as_str()), (2, "WATCH n"));
-        let held = con.lease().await.unwrap();
+        executes.store(false, Relaxed);
         let error = con.transaction("n", incr).await.unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::Io, Fate::Unknown));
-        drop(held);
     });
 }
 

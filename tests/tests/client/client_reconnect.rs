@@ -1,5 +1,6 @@
 //! Lost connections: which commands survive, which errors come, and subscriptions, which are made again.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::fake::{Answer, Fake, oblige, run};
@@ -9,6 +10,7 @@ use onrush::{
 };
 use onrush_tests::server::Server;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 fn quick() -> ConnectionConfig {
     ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(200)))
@@ -425,7 +427,33 @@ fn shard_channels_come_back_too_until_the_server_ends_them() {
             push = pushes.recv().await.unwrap();
         }
         cmd("PING").exec_async(&con).await.unwrap();
+        assert_eq!(pushes.try_recv().map(|push| push.kind), Some(PushKind::Resubscribed));
         assert!(pushes.try_recv().is_none(), "no subscription is made again, and none is refused");
+    });
+}
+
+#[test]
+fn what_a_stream_sends_again_has_its_whole_time_anew() {
+    run(async {
+        let permits = Arc::new(Semaphore::new(0));
+        let answers = permits.clone();
+        let fake = Fake::start(move |connection, line| match (connection, line) {
+            (0, "GET 0") => Answer::Staged(answers.clone(), vec!["+OK\r\n".into()]),
+            (0, "GET 1") | (1, "PING") => Answer::HangUp,
+            (_, line) => oblige(line),
+        })
+        .await;
+        let backoff = Backoff::new().set_first(Duration::from_millis(300));
+        let config = ConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(400)));
+        let client = Client::open(format!("redis://127.0.0.1:{}/?protocol=resp2", fake.port)).unwrap();
+        let con = client.connect_with(config.set_client_info(false).set_backoff(Some(backoff))).await.unwrap();
+        let sent = con.stream((0..4).map(|n| cmd("GET").arg(n).idempotent().clone())).count();
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(350)).await;
+            permits.add_permits(1);
+        };
+        let (summary, ()) = tokio::join!(sent, later);
+        assert_eq!((summary.replies, summary.errors), (4, 0), "{summary:?}");
     });
 }
 

@@ -11,7 +11,7 @@ use onrush::{
 use onrush_tests::server::Server;
 use tokio::net::TcpListener;
 
-use crate::fake::{Answer, Fake};
+use crate::fake::{Answer, Fake, oblige, polled};
 
 fn run<F: Future<Output = ()>>(test: F) {
     let runtime =
@@ -185,6 +185,19 @@ fn closing_ends_while_the_server_is_away_and_after_its_runtime() {
     let con = runtime.block_on(connect(&server));
     drop(runtime);
     run(async { con.close().await });
+}
+
+#[test]
+fn all_of_several_connections_close_even_if_nobody_waits_for_the_first() {
+    run(async {
+        let fake = Fake::start(|_, line| if line == "SLOW" { Answer::Nothing } else { oblige(line) }).await;
+        let client = Client::open(format!("redis://127.0.0.1:{}/?protocol=resp2", fake.port)).unwrap();
+        let cons = client.connect_many(3, ConnectionConfig::new()).await.unwrap();
+        let slow = cmd("SLOW");
+        let _slow = polled(slow.exec_async(&cons.all()[0]), 1).await;
+        assert!(polled(cons.close(), 1).await.is_none());
+        assert!(cons.all().iter().all(Connection::is_closed));
+    });
 }
 
 #[test]

@@ -18,8 +18,12 @@ fn each(test: impl AsyncFn(&redis::Client, MultiplexedConnection) -> RedisResult
         for server in [Server::start_onrush(&["--workers", "2"]), Server::start_redis(&[])] {
             let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port());
             let client = redis::Client::open(url).expect("a URL");
+            // On a busy machine the crate's defaults, half a second and one, are too short.
+            let patience = Some(Duration::from_secs(60));
+            let config =
+                redis::AsyncConnectionConfig::new().set_response_timeout(patience).set_connection_timeout(patience);
             runtime.block_on(async {
-                let con = client.get_multiplexed_async_connection().await.expect("a connection");
+                let con = client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection");
                 let done = tokio::time::timeout(Duration::from_secs(60), test(&client, con)).await;
                 done.expect("the test ends").expect("no error");
             });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use onrush::rustls::pki_types::pem::PemObject;
 use onrush::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use onrush::rustls::{self, HandshakeKind, ServerConfig, ServerConnection};
-use onrush::{AsyncCommands, Client, Connection, ConnectionConfig, RedisResult, TlsOptions, cmd, pipe};
+use onrush::{AsyncCommands, Client, Connection, ConnectionConfig, Fate, RedisResult, TlsOptions, cmd, pipe};
 use onrush_tests::port::Port;
 use onrush_tests::server::{Server, TempDir};
 
@@ -80,6 +80,20 @@ fn pipelines_and_streams_go_over_tls() {
         connect(&format!("{url}#insecure"), stranger).await.expect("trust without asking");
         let error = connect(&url.replace("localhost", "127.0.0.2"), known().expect("files")).await;
         error.expect_err("a certificate of another's");
+        // A name by hand is asked for and checked instead of the host.
+        let by_address = |name: &str| {
+            let known = known().expect("files").with_server_name(name);
+            let url = url.replace("localhost", "127.0.0.1");
+            async move { connect(&url, known).await }
+        };
+        by_address("localhost").await.expect("the certificate's name");
+        by_address("elsewhere").await.expect_err("the name of another");
+        // So is a configuration by hand, which alone counts.
+        let own = known().expect("files").client_config(false).expect("a configuration");
+        connect(&url, TlsOptions::default().with_rustls(own.clone())).await.expect("a connection");
+        let insecure = format!("{}#insecure", url.replace("localhost", "127.0.0.2"));
+        let strict = connect(&insecure, TlsOptions::default().with_rustls(own)).await;
+        strict.expect_err("a certificate of another's, whatever the URL says");
         // Nor does the server talk to us without a certificate.
         let anonymous = TlsOptions::default().with_ca_file(&ca).expect("a file");
         connect(&url, anonymous).await.expect_err("no certificate");
@@ -87,8 +101,7 @@ fn pipelines_and_streams_go_over_tls() {
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
 
-/// A server that replies OK to everything, and reports for each connection how its handshake ended.
-fn tell_handshakes(folder: &Path) -> (u16, Receiver<HandshakeKind>) {
+fn server_config(folder: &Path) -> Arc<ServerConfig> {
     let file = |name: &str| folder.join(name);
     let certs = CertificateDer::pem_file_iter(file("server.crt")).expect("a file");
     let certs = certs.collect::<Result<Vec<_>, _>>().expect("certificates");
@@ -99,7 +112,71 @@ fn tell_handshakes(folder: &Path) -> (u16, Receiver<HandshakeKind>) {
         .with_no_client_auth()
         .with_single_cert(certs, key)
         .expect("a certificate");
-    let config = Arc::new(config);
+    Arc::new(config)
+}
+
+/// A server that reads so many bytes of each connection as fast as it can, hangs up with the rest unread, and reports
+/// what it has read.
+fn hang_up_after(config: Arc<ServerConfig>, len: usize) -> (u16, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let (teller, got) = channel();
+    std::thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            let mut tls = ServerConnection::new(config.clone()).expect("a connection");
+            while tls.is_handshaking() && tls.complete_io(&mut socket).is_ok() {}
+            let mut sealed = Vec::new();
+            let _ = Read::by_ref(&mut socket).take(len as u64).read_to_end(&mut sealed);
+            drop(socket);
+            let (mut sealed, mut input) = (&sealed[..], Vec::new());
+            loop {
+                tls.process_new_packets().expect("whole records");
+                let _ = tls.reader().read_to_end(&mut input);
+                if tls.read_tls(&mut sealed).expect("bytes") == 0 {
+                    break;
+                }
+            }
+            let _ = teller.send(input);
+        }
+    });
+    (port, got)
+}
+
+#[test]
+fn what_went_out_before_a_write_failed_is_not_called_unsent() {
+    const COMMANDS: usize = 4_000;
+    let folder = TempDir::new();
+    certificates(&folder.0);
+    let (port, got) = hang_up_after(server_config(&folder.0), 100_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let test = async {
+        let tls = TlsOptions::default().with_ca_file(folder.0.join("ca.crt")).expect("a file");
+        let mut own = tls.client_config(false).expect("a configuration");
+        // Small records take time, in which the server hangs up.
+        own.max_fragment_size = Some(64);
+        let tls = TlsOptions::default().with_rustls(own);
+        let client = Client::open_with_tls(format!("rediss://localhost:{port}/?protocol=resp2"), tls).expect("a URL");
+        let config = ConnectionConfig::new().set_client_info(false).set_ready_check(false).set_retries_max(0);
+        for _ in 0..20 {
+            let con = client.connect_with(config.clone()).await.expect("a connection");
+            let mut pipeline = pipe();
+            (0..COMMANDS).for_each(|_| _ = pipeline.cmd("ECHO").arg("x".repeat(100)));
+            let each = pipeline.query_each::<String>(&con).await.expect("results");
+            let is_unsent = |result: &RedisResult<String>| result.as_ref().is_err_and(|e| e.fate() == Fate::NotSent);
+            let unsent = each.iter().position(is_unsent).unwrap_or(COMMANDS);
+            drop(con);
+            let got = got.recv().expect("what the server has read");
+            let executed = got.len() / (pipeline.get_packed_pipeline().len() / COMMANDS);
+            assert!(unsent >= executed, "the server has executed {executed} commands, but {unsent} were sent");
+        }
+    };
+    let test = async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends") };
+    runtime.expect("a runtime").block_on(test);
+}
+
+/// A server that replies OK to everything, and reports for each connection how its handshake ended.
+fn tell_handshakes(folder: &Path) -> (u16, Receiver<HandshakeKind>) {
+    let config = server_config(folder);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     let (teller, kinds) = channel();

@@ -126,6 +126,36 @@ fn every_promise_of_the_readme_has_its_test() {
     }
 }
 
+/// All sources of Rust in a folder, one behind the other.
+fn sources(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&read(&path));
+        }
+    }
+}
+
+#[test]
+fn every_published_fault_has_its_tests() {
+    let page = read(&root().join("docs/security.md"));
+    let mut tests = String::new();
+    ["crates", "tests"].iter().for_each(|folder| sources(&root().join(folder), &mut tests));
+    let (_, rest) = page.split_once("| fault | what stands against it | tests |").expect("the table of faults");
+    let rows: Vec<&str> = rest.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() >= 20, "{rows:?}");
+    for row in rows {
+        let column = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
+        let names: Vec<&str> = column.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test in {row}");
+        for name in names {
+            assert!(tests.contains(&format!("fn {name}(")), "no test {name}");
+        }
+    }
+}
+
 /// The facts of COMMAND DOCS about a command.
 struct Told {
     group: String,

@@ -24,3 +24,4 @@ mod scripts_in_transactions;
 mod set_order;
 mod stream_producers;
 mod transactions;
+mod users;

@@ -52,10 +52,6 @@ fn what_is_not_there_is_refused_clearly() {
         ("REPLICAOF localhost 6379", "ERR replication is not supported yet"),
         ("REPLICAOF localhost 65536", "ERR Invalid master port"),
         ("MODULE LOAD /a/path.so", "ERR MODULE command not allowed. This server has no modules."),
-        (
-            "ACL SETUSER somebody on",
-            "ERR users are not supported yet: there is only the default one, whose password is requirepass",
-        ),
     ] {
         let got = conn.run(line);
         assert!(got.is_error(), "{line}: {got}");

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use mio::{Registry, Token};
 
 use crate::error::Error;
+use crate::load::checker::{Checked, Checker};
 use crate::load::random::Random;
 use crate::load::request::Commands;
 use crate::load::scanner::Scanner;
@@ -60,6 +61,8 @@ pub struct Conn {
     out_at: usize,
     input: Vec<u8>,
     scanner: Scanner,
+    /// With `--data-verify`.
+    checker: Option<Checker>,
     inflight: VecDeque<Sent>,
     pending: u64,
 }
@@ -69,7 +72,7 @@ impl Conn {
     ///
     /// # Errors
     /// The poll's.
-    pub fn new(mut socket: Socket, registry: &Registry, token: Token) -> io::Result<Conn> {
+    pub fn new(mut socket: Socket, registry: &Registry, token: Token, checker: Option<Checker>) -> io::Result<Conn> {
         socket.register(registry, token)?;
         Ok(Conn {
             stage: Stage::Ready,
@@ -81,6 +84,7 @@ impl Conn {
             out_at: 0,
             input: vec![0; READ_LEN],
             scanner: Scanner::default(),
+            checker,
             inflight: VecDeque::new(),
             pending: 0,
         })
@@ -97,13 +101,21 @@ impl Conn {
         (self.out, self.stage) = (greeting.0, Stage::Opening { greeting: greeting.1 });
         (self.out_at, self.pending) = (0, 0);
         self.scanner = Scanner::default();
-        self.inflight.clear();
+        self.forget();
     }
 
     /// Forgets the commands in flight: they get no replies any more.
     pub fn forget(&mut self) {
         self.inflight.clear();
         self.pending = 0;
+        if let Some(checker) = &mut self.checker {
+            checker.forget();
+        }
+    }
+
+    /// What was compared, if anything was to be.
+    pub fn checked(&self) -> Option<&Checked> {
+        self.checker.as_ref().map(|checker| &checker.checked)
     }
 
     /// Whether it has become ready just now.
@@ -137,10 +149,20 @@ impl Conn {
     #[inline]
     pub fn push(&mut self, commands: &Commands, count: u64, at_ns: u64, random: &mut Random) {
         let inflight = &mut self.inflight;
-        commands.append(count as usize, random, &mut self.out, |kind, count| match inflight.back_mut() {
+        let mut note = |kind: usize, count: usize| match inflight.back_mut() {
             Some(last) if last.at_ns == at_ns && last.kind == kind as u32 => last.count += count as u32,
             _ => inflight.push_back(Sent { at_ns, count: count as u32, kind: kind as u32 }),
-        });
+        };
+        match &mut self.checker {
+            None => commands.append(count as usize, random, &mut self.out, note),
+            Some(checker) => {
+                for _ in 0..count {
+                    let (kind, item) = commands.append_one(random, &mut self.out);
+                    checker.expect(item);
+                    note(kind, 1);
+                }
+            }
+        }
         self.pending += count;
     }
 
@@ -183,7 +205,10 @@ impl Conn {
             Err(error) => return Err(error.into()),
         };
         let left = if len < self.input.len() && self.socket.reads_all() { Left::End } else { Left::Some };
-        let scanned = self.scanner.scan(&self.input[..len])?;
+        let scanned = match &mut self.checker {
+            Some(checker) if self.stage == Stage::Ready => self.scanner.check(&self.input[..len], checker)?,
+            _ => self.scanner.scan(&self.input[..len])?,
+        };
         if let Some(text) = scanned.error {
             return Err(match self.stage {
                 Stage::Ready => Error::Reply { at: String::new(), text },

@@ -1,6 +1,8 @@
 //! The load: what is sent when, and what comes back.
 
+pub(crate) mod checker;
 pub(crate) mod conn;
+pub(crate) mod items;
 pub(crate) mod random;
 pub(crate) mod recorder;
 pub(crate) mod request;

@@ -78,6 +78,49 @@ impl FromStr for KeyPattern {
     }
 }
 
+/// How keys are drawn, for all commands and for some of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyPatterns {
+    all: Option<KeyPattern>,
+    /// By the command's name in small letters.
+    some: Vec<(String, KeyPattern)>,
+}
+
+impl KeyPatterns {
+    /// That of a command, if any was named.
+    pub fn named(&self, command: &[u8]) -> Option<KeyPattern> {
+        let own = self.some.iter().rev().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(command));
+        own.map(|(_, pattern)| *pattern).or(self.all)
+    }
+
+    /// That of a command.
+    pub fn of(&self, command: &[u8]) -> KeyPattern {
+        self.named(command).unwrap_or_default()
+    }
+
+    /// The commands that have one of their own.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.some.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+impl FromStr for KeyPatterns {
+    type Err = String;
+
+    /// Patterns with commas between them: `zipf`, or `set=sequential,get=zipf:1.1`.
+    fn from_str(text: &str) -> Result<KeyPatterns, String> {
+        let mut patterns = KeyPatterns::default();
+        for part in text.split(',') {
+            match part.split_once('=') {
+                Some(("", _)) => return Err("a pattern needs the name of a command before its =".into()),
+                Some((command, pattern)) => patterns.some.push((command.to_ascii_lowercase(), pattern.parse()?)),
+                None => patterns.all = Some(part.parse()?),
+            }
+        }
+        Ok(patterns)
+    }
+}
+
 /// A key space and how keys of it are drawn.
 #[derive(Clone, Debug)]
 pub struct Keys {
@@ -151,6 +194,20 @@ mod tests {
         let mut counts = vec![0; len];
         (0..100_000).for_each(|_| counts[keys.draw(&mut random) as usize] += 1);
         counts
+    }
+
+    #[test]
+    fn commands_may_have_patterns_of_their_own() {
+        let patterns: KeyPatterns = "zipf:2,SET=sequential,get=uniform".parse().unwrap();
+        assert_eq!(patterns.of(b"set"), KeyPattern::Sequential);
+        assert_eq!(
+            (patterns.of(b"GET"), patterns.of(b"INCR")),
+            (KeyPattern::Uniform, KeyPattern::Zipf { exponent: 2.0 })
+        );
+        assert_eq!(patterns.commands().collect::<Vec<_>>(), ["set", "get"]);
+        for wrong in ["", "set=", "=zipf", "set=zip", "zipf,,"] {
+            assert!(wrong.parse::<KeyPatterns>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

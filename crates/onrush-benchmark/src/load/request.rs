@@ -1,5 +1,9 @@
 //! Commands as they go out: encoded once, with places for random numbers and values.
 
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::load::items::Items;
 use crate::load::random::{Keys, Random};
 
 /// The word for a random number below the key space, of 12 digits.
@@ -48,6 +52,8 @@ enum Form {
     },
     /// Lengths differ: commands are written argument by argument.
     Varying(Vec<Vec<Piece>>),
+    /// SET or GET of an imported item.
+    Item { items: Arc<Items>, keys: Keys, sets: bool },
 }
 
 /// One command, ready to be written many times.
@@ -75,6 +81,11 @@ impl Request {
         Request { form, fillings: fillings.clone() }
     }
 
+    /// SET of imported items, with their values, or GET of them. The keys are drawn from the numbers of the items.
+    pub fn of_items(items: Arc<Items>, keys: Keys, sets: bool, fillings: &Fillings) -> Request {
+        Request { form: Form::Item { items, keys, sets }, fillings: fillings.clone() }
+    }
+
     /// The same command with `tag` in place of each `word`. Both must have the same length.
     pub fn with_tag(&self, word: &[u8], tag: &[u8]) -> Request {
         debug_assert_eq!(word.len(), tag.len());
@@ -88,6 +99,7 @@ impl Request {
                     }
                 }
             }
+            Form::Item { .. } => {}
         }
         request
     }
@@ -103,6 +115,7 @@ impl Request {
                 };
                 args.len().to_string().len() + 3 + args.iter().map(len).sum::<usize>()
             }
+            Form::Item { .. } => 0,
         }
     }
 
@@ -132,7 +145,27 @@ impl Request {
                 }
             }
             Form::Varying(args) => (0..count).for_each(|_| self.write(args, random, out)),
+            Form::Item { .. } => (0..count).for_each(|_| _ = self.append_item(random, out)),
         }
+    }
+
+    /// Appends the command once; the number of the item whose value is the reply, if there is one.
+    pub fn append_item(&self, random: &mut Random, out: &mut Vec<u8>) -> Option<u32> {
+        let Form::Item { items, keys, sets } = &self.form else {
+            self.append(1, random, out);
+            return None;
+        };
+        let index = keys.draw(random) as usize;
+        let (key, data) = items.row(index);
+        let words: &[&[u8]] = if *sets { &[b"SET", key, data] } else { &[b"GET", key] };
+        // Writing to a vector does not fail.
+        _ = write!(out, "*{}\r\n", words.len());
+        for word in words {
+            _ = write!(out, "${}\r\n", word.len());
+            out.extend_from_slice(word);
+            out.extend_from_slice(b"\r\n");
+        }
+        (!sets).then_some(index as u32)
     }
 
     fn fill(&self, commands: &mut [u8], len: usize, numbers: &[usize], datas: &[usize], random: &mut Random) {
@@ -160,7 +193,6 @@ impl Request {
     }
 
     fn write(&self, args: &[Vec<Piece>], random: &mut Random, out: &mut Vec<u8>) {
-        use std::io::Write;
         let mut arg_bytes = Vec::new();
         // Writing to a vector does not fail.
         _ = write!(out, "*{}\r\n", args.len());
@@ -346,13 +378,22 @@ impl Commands {
             only.append(count, random, out);
             return tell(0, count);
         }
-        let all = self.sums.last().copied().unwrap_or(1);
         for _ in 0..count {
-            let drawn = random.below(all);
-            let kind = self.sums.iter().position(|&sum| drawn < sum).unwrap_or(0);
+            let kind = self.draw(random);
             self.kinds[kind].append(1, random, out);
             tell(kind, 1);
         }
+    }
+
+    /// Appends one command; its kind, and the number of the item whose value is the reply, if there is one.
+    pub fn append_one(&self, random: &mut Random, out: &mut Vec<u8>) -> (usize, Option<u32>) {
+        let kind = self.draw(random);
+        (kind, self.kinds[kind].append_item(random, out))
+    }
+
+    fn draw(&self, random: &mut Random) -> usize {
+        let drawn = random.below(self.sums.last().copied().unwrap_or(1));
+        self.sums.iter().position(|&sum| drawn < sum).unwrap_or(0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts replies without building them.
 
+use crate::load::checker::{Checker, Checking};
 use onrush_resp::{BulkKind, ReplyError, ReplyReader, ReplyVisitor, Scalar};
 
 /// Counts the replies of one connection.
@@ -18,6 +19,16 @@ pub struct Scanned {
 }
 
 impl Scanner {
+    /// The same, and compares the replies on the way.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn check(&mut self, input: &[u8], checker: &mut Checker) -> Result<Scanned, ReplyError> {
+        let mut checking = Checking { scanned: Scanned::default(), checker };
+        self.reader.skim(input, &mut checking)?;
+        Ok(checking.scanned)
+    }
+
     /// Goes through a piece of input, all of it.
     ///
     /// # Errors
@@ -54,6 +65,25 @@ impl ReplyVisitor for Scanned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replies_are_compared_with_the_values_of_their_commands() {
+        let path = std::env::temp_dir().join(format!("onrush-checker-{}", std::process::id()));
+        std::fs::write(&path, "key,data\na,one\nb,\nc,three\n").unwrap();
+        let items = std::sync::Arc::new(crate::load::items::Items::read(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        let input =
+            b"+OK\r\n$3\r\none\r\n+OK\r\n+OK\r\n$0\r\n\r\n$5\r\nthrex\r\n$-1\r\n$2\r\non\r\n+OK\r\n$3\r\none\r\n";
+        let expected = [None, Some(0), None, None, Some(1), Some(2), Some(0), Some(0), Some(0), Some(0)];
+        for piece in 1..input.len() {
+            let (mut scanner, mut checker) = (Scanner::default(), Checker::new(items.clone()));
+            expected.into_iter().for_each(|item| checker.expect(item));
+            let replies =
+                input.chunks(piece).map(|some| scanner.check(some, &mut checker).unwrap().replies).sum::<u64>();
+            assert_eq!((replies, checker.checked.replies, checker.checked.wrong), (10, 7, 4), "{piece}");
+            assert_eq!(checker.checked.key.as_deref(), Some("c"));
+        }
+    }
 
     #[test]
     fn the_first_error_is_told() {

@@ -1,7 +1,7 @@
 //! The tests by name, as redis-benchmark has them.
 
 use crate::error::Error;
-use crate::load::random::Keys;
+use crate::load::random::{KeyPattern, Keys};
 use crate::load::request::{Commands, Fillings, Request, TTL_WORD};
 use crate::options::Options;
 
@@ -43,7 +43,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Words of the tests beside [`ROWS`].
-const OTHER_WORDS: &[&str] = &["ping_inline", "ping", "mset"];
+const OTHER_WORDS: &[&str] = &["ping_inline", "ping", "mset", "xadd"];
 
 /// The tests that the options choose, in their order.
 ///
@@ -52,6 +52,7 @@ const OTHER_WORDS: &[&str] = &["ping_inline", "ping", "mset"];
 pub fn tests(options: &Options) -> Result<Vec<Test>, Error> {
     let maker = Maker::new(options);
     if !options.command.is_empty() {
+        maker.check_patterns(|name| options.command[0].eq_ignore_ascii_case(name.as_bytes()))?;
         return Ok(vec![maker.own_command()?]);
     }
     let words: Vec<&str> = match &options.tests {
@@ -65,6 +66,14 @@ pub fn tests(options: &Options) -> Result<Vec<Test>, Error> {
         names.sort_unstable();
         names.dedup();
         return Err(Error::Options(format!("there is no test {unknown:?}; the tests are {}", names.join(", "))));
+    }
+    let is_wanted = |names: &[&str]| words.is_empty() || names.iter().any(|name| words.contains(name));
+    maker.check_patterns(|name| {
+        let is_it = |(names, _, command): &Row| command[0].eq_ignore_ascii_case(name) && is_wanted(names);
+        ROWS.iter().any(is_it) || ["mset", "xadd"].contains(&name) && is_wanted(&[name])
+    })?;
+    if options.items.is_some() && (words.is_empty() || words.iter().any(|word| !["set", "get"].contains(word))) {
+        return Err(Error::Options("--data-import is for the tests set and get: -t set,get, or a mix of them".into()));
     }
     let chosen = if options.mix.is_empty() {
         maker.chosen(|names| options.tests.is_none() || names.iter().any(|name| words.contains(name)))
@@ -89,7 +98,7 @@ impl Maker<'_> {
     fn new(options: &Options) -> Maker<'_> {
         let ms = |time: std::time::Duration| time.as_millis() as u64;
         let fillings = Fillings {
-            keys: options.keyspace.map(|len| Keys::new(options.keys, len)),
+            keys: None,
             data_len: options.data_len,
             is_data_random: options.is_data_random,
             ttl_ms: options.ttl.map(|(least, most)| (ms(least), ms(most))),
@@ -98,7 +107,15 @@ impl Maker<'_> {
     }
 
     fn test(&self, title: &str, args: &[Vec<u8>]) -> Test {
-        self.of(title, Commands::one(Request::new(args, &self.fillings)))
+        if let (Some(items), Some(command)) = (&self.options.items, args.first()) {
+            let pattern = self.options.keys.named(command).unwrap_or(KeyPattern::Sequential);
+            let keys = Keys::new(pattern, items.len() as u64);
+            let request = Request::of_items(items.clone(), keys, command == b"SET", &self.fillings);
+            return self.of(title, Commands::one(request));
+        }
+        let pattern = self.options.keys.of(args.first().map_or(&[], Vec::as_slice));
+        let keys = self.options.keyspace.map(|len| Keys::new(pattern, len));
+        self.of(title, Commands::one(Request::new(args, &Fillings { keys, ..self.fillings.clone() })))
     }
 
     fn of(&self, title: &str, commands: Commands) -> Test {
@@ -115,6 +132,14 @@ impl Maker<'_> {
         Ok(Test { payload_len: test.commands.command_len(), ..test })
     }
 
+    /// Checks that each pattern of keys is for a command that is sent.
+    fn check_patterns(&self, is_sent: impl Fn(&str) -> bool) -> Result<(), Error> {
+        match self.options.keys.commands().find(|name| !is_sent(name)) {
+            Some(name) => Err(Error::Options(format!("--key-pattern is for {name}, which is not sent"))),
+            None => Ok(()),
+        }
+    }
+
     /// The tests with a name that is wanted.
     fn chosen(&self, wanted: impl Fn(&[&str]) -> bool) -> Vec<Test> {
         let mut chosen = Vec::new();
@@ -128,6 +153,9 @@ impl Maker<'_> {
             let pairs = vec![[self.tagged("key:__rand_int__"), b"__data__".to_vec()]; 10];
             let args: Vec<Vec<u8>> = std::iter::once(b"MSET".to_vec()).chain(pairs.into_iter().flatten()).collect();
             chosen.push(self.test("MSET (10 keys)", &args));
+        }
+        if wanted(&["xadd"]) {
+            chosen.push(self.test("XADD", &self.args(&["XADD", "mystream", "*", "myfield", "__data__"])));
         }
         chosen
     }
@@ -189,7 +217,7 @@ mod tests {
     fn names_choose_tests() {
         assert_eq!(titles("-t set,GET,ping"), ["PING_INLINE", "PING_MBULK", "SET", "GET"]);
         assert_eq!(titles("-t lrange_300"), ["LPUSH (needed to benchmark LRANGE)", "LRANGE_300 (first 300 elements)"]);
-        assert_eq!(titles("").len(), 20);
+        assert_eq!((titles("").len(), titles("-t xadd,mset")), (21, vec!["MSET (10 keys)".into(), "XADD".into()]));
         assert_eq!(titles("lpush mylist __rand_int__"), ["lpush mylist __rand_int__"]);
     }
 
@@ -210,6 +238,31 @@ mod tests {
             ("MIX set=1,get=3", &["SET".into(), "GET".into()][..])
         );
         assert_eq!(test.commands.len(), 2);
+    }
+
+    #[test]
+    fn commands_draw_their_keys_by_their_own_patterns() {
+        let test =
+            &chosen("--mix set=1,get=1 -r 1000000 --key-pattern set=sequential,get=gaussian:700:0.01").unwrap()[0];
+        let (mut out, mut random) = (Vec::new(), Random::new(1));
+        test.commands.append(200, &mut random, &mut out, |_, _| ());
+        let text = String::from_utf8(out).unwrap();
+        let (mut sets, mut gets) = (0, 0);
+        for command in text.split("*").skip(1) {
+            if command.contains("SET") {
+                assert!(command.contains(&format!("key:{sets:012}")), "{command}");
+                sets += 1;
+            } else {
+                assert!(command.contains("key:000000000700") || command.contains("key:000000000699"), "{command}");
+                gets += 1;
+            }
+        }
+        assert!(sets > 50 && gets > 50);
+        assert!(chosen("-t lrange -r 10 --key-pattern lpush=zipf,lrange=zipf").is_ok());
+        for line in ["-t set", "-t get,xadd", "lpush l __rand_int__"] {
+            let error = chosen(&format!("-r 10 --key-pattern incr=zipf {line}")).unwrap_err().to_string();
+            assert!(error.contains("for incr, which is not sent"), "{error}");
+        }
     }
 
     #[test]

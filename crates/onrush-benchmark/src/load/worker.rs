@@ -11,6 +11,7 @@ use mio::{Events, Poll, Token};
 
 use crate::cpu;
 use crate::error::Error;
+use crate::load::checker::{Checked, Checker};
 use crate::load::conn::{Conn, Left, Stage};
 use crate::load::random::Random;
 use crate::load::recorder::{Pieces, Recorder};
@@ -73,6 +74,7 @@ pub struct Measured {
     pub broken: u64,
     pub lost: u64,
     pub unsent: u64,
+    pub checked: Checked,
 }
 
 /// Where a connection goes, and what it sends.
@@ -152,7 +154,8 @@ impl<'a> Thread<'a> {
     fn new(worker: &'a Worker<'a>, sockets: Vec<Socket>) -> Result<Thread<'a>, Error> {
         let options = worker.options;
         let poll = Poll::new()?;
-        let conn = |(index, socket)| Conn::new(socket, poll.registry(), Token(index));
+        let checker = || options.items.clone().filter(|_| options.verify).map(Checker::new);
+        let conn = |(index, socket)| Conn::new(socket, poll.registry(), Token(index), checker());
         let conns = sockets.into_iter().enumerate().map(conn).collect::<io::Result<Vec<_>>>()?;
         let mut random = Random::new(worker.seed);
         let schedule = options
@@ -230,6 +233,10 @@ impl<'a> Thread<'a> {
             busy: cpu.as_nanos() as f64 / (now - since).max(1) as f64,
             broken: self.broken,
             lost: self.lost,
+            checked: self.conns.iter().filter_map(Conn::checked).fold(Checked::default(), |mut all, one| {
+                all.add(one);
+                all
+            }),
             unsent: self.unsent,
         }
     }

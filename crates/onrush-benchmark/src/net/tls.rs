@@ -19,6 +19,8 @@ pub struct TlsOptions {
     /// Our certificate and its key.
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
+    /// The suites to offer, the best first; of a version of TLS of which none is named, all.
+    pub ciphers: Vec<String>,
     /// Trust any certificate.
     pub insecure: bool,
 }
@@ -62,10 +64,19 @@ mod with_rustls {
                 (None, None) => {}
                 _ => return Err("TLS: --cert and --key belong together".into()),
             }
+            if !options.ciphers.is_empty() {
+                tls = tls.with_cipher_suites(&options.ciphers).map_err(text)?;
+            }
             let config = Arc::new(tls.client_config(options.insecure).map_err(text)?);
             let name = options.sni.as_deref().unwrap_or(host).to_owned();
             let name = ServerName::try_from(name).map_err(|error| format!("TLS: {error}"))?;
             Ok(Tls { config, name })
+        }
+
+        /// The suites that are offered, by rustls's names.
+        #[cfg(test)]
+        pub fn suites(&self) -> Vec<String> {
+            self.config.crypto_provider().cipher_suites.iter().map(|suite| format!("{:?}", suite.suite())).collect()
         }
 
         /// Shakes hands over a socket that blocks.

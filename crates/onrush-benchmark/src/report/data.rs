@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::circumstances::Circumstances;
 use super::text::{figures_of, summary};
 use crate::outcome::{Cell, Outcome, Point, Ratio};
 
@@ -56,7 +57,7 @@ fn csv_of(rows: impl IntoIterator<Item = Vec<String>>, quotes: csv::QuoteStyle) 
 }
 
 /// All cells, with all rounds in the order in which they ran, as JSON.
-pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
+pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, circumstances: &Circumstances) -> String {
     let cell = |cell: &Cell| {
         let rounds: Vec<Value> = cell.rounds().iter().map(round).collect();
         json!({"test": cell.test, "server": cell.server, "value": cell.value, "median": round(cell.median()), "rounds": rounds})
@@ -67,6 +68,9 @@ pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
     };
     let all = json!({
         "tool": format!("onrush-benchmark {}", env!("CARGO_PKG_VERSION")),
+        "date": circumstances.date,
+        "machine": circumstances.machine,
+        "servers": circumstances.servers.iter().map(|(name, what)| json!({"server": name, "is": what})).collect::<Vec<_>>(),
         "swept": swept,
         "cells": cells.iter().map(cell).collect::<Vec<_>>(),
         "ratios": ratios.iter().map(ratio).collect::<Vec<_>>(),
@@ -98,6 +102,7 @@ fn round(outcome: &Outcome) -> Value {
         "client_bound": outcome.is_client_bound(),
         "client_busy": outcome.busiest,
         "broken_connections": outcome.broken, "lost_replies": outcome.lost, "unsent": outcome.unsent,
+        "checked_replies": outcome.checked.replies, "wrong_replies": outcome.checked.wrong,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use minijinja::{Environment, context};
 
+use super::circumstances::Circumstances;
 use super::lines::{latency_plot, latency_series_plot, percentiles_plot, throughput_plot, throughput_series_plot};
 use super::text::{summary, table};
 use crate::error::Error;
@@ -15,7 +16,13 @@ const PAGE: &str = include_str!("page.html");
 ///
 /// # Errors
 /// A plot could not be drawn.
-pub fn page(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, command_line: &str) -> Result<String, Error> {
+pub fn page(
+    cells: &[Cell],
+    ratios: &[Ratio],
+    swept: Option<&str>,
+    command_line: &str,
+    circumstances: &Circumstances,
+) -> Result<String, Error> {
     let mut plots = Vec::new();
     let mut add = |title: String, plot: super::plot::Plot| -> Result<(), Error> {
         plots.push(context! { title => title, svg => plot.svg()? });
@@ -38,6 +45,10 @@ pub fn page(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, command_line:
     environment.add_template(NAME, PAGE).map_err(failed)?;
     let all = context! {
         command_line => command_line,
+        tool => concat!("onrush-benchmark ", env!("CARGO_PKG_VERSION")),
+        date => &circumstances.date,
+        machine => &circumstances.machine,
+        servers => &circumstances.servers,
         plots => plots,
         value => swept.unwrap_or("value"),
         rows => cells.iter().map(row).collect::<Vec<_>>(),
@@ -56,8 +67,12 @@ mod tests {
         let cell = |value: &str| {
             Cell::new("set <k> \"v\"".into(), "a:1".into(), value.into(), value.parse().ok(), vec![example(100)])
         };
-        let page =
-            page(&[cell("1"), cell("10")], &[], Some("pipeline depth"), "onrush-benchmark set '<k>' & more").unwrap();
+        let circumstances = Circumstances::now(vec![("a:1".into(), "Onrush <0.1>".into())]);
+        let line = "onrush-benchmark set '<k>' & more";
+        let page = page(&[cell("1"), cell("10")], &[], Some("pipeline depth"), line, &circumstances).unwrap();
+        for part in [&circumstances.date, &circumstances.machine, "a:1: Onrush &lt;0.1&gt;"] {
+            assert!(page.contains(part), "{part}");
+        }
         assert_eq!(page.matches("<svg").count(), 5);
         assert!(page.contains("&lt;k&gt;") && !page.contains("<k>") && page.contains("&amp; more"));
     }

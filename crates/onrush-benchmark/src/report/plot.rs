@@ -202,12 +202,22 @@ impl Plot {
         Ok(marks)
     }
 
+    /// The lines as the legend has them: many of them in the order in which they end beside it.
+    fn in_legend(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        if lines.len() > COLORS.len() {
+            let end = |line: &Line| line.points.last().map_or(0.0, |point| point.1);
+            lines.sort_by(|one, other| end(other).total_cmp(&end(one)));
+        }
+        lines
+    }
+
     fn draw_legend<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), Error>
     where
         B::ErrorType: 'static,
     {
         let letters_max = ((self.legend_width() - LEGEND_MARK) / LETTER) as usize;
-        for (index, line) in self.lines.iter().enumerate() {
+        for (index, line) in self.in_legend().into_iter().enumerate() {
             let (color, marker) = line.look.parts();
             let y = 24 + index as i32 * LEGEND_LINE;
             area.draw(&PathElement::new([(4, y), (32, y)], color.stroke_width(2))).map_err(failed)?;
@@ -265,6 +275,21 @@ mod tests {
                 assert!(Look::nth(one).parts() != Look::nth(other).parts(), "{other} and {one}");
             }
         }
+    }
+
+    #[test]
+    fn the_legend_has_many_lines_in_the_order_of_their_ends() {
+        let line = |n: usize| Line {
+            name: n.to_string(),
+            points: vec![(1.0, 20.0 - n as f64), (2.0, 1.0 + n as f64)],
+            look: Look::nth(n),
+        };
+        let names = |count: usize| {
+            let plot = Plot { lines: (0..count).map(line).collect(), x: Axis::log("x"), y: Axis::log("y") };
+            plot.in_legend().into_iter().map(|line| line.name.parse().unwrap()).collect::<Vec<usize>>()
+        };
+        assert_eq!(names(7), (0..7).collect::<Vec<_>>());
+        assert_eq!(names(16), (0..16).rev().collect::<Vec<_>>());
     }
 
     #[test]

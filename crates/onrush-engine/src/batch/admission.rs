@@ -11,6 +11,7 @@ use onrush_store::Shard;
 
 use crate::batch::chunk::Planned;
 use crate::batch::paused::is_held_back;
+use crate::batch::permission::{is_permitted, not_permitted};
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
 use crate::command::Flags;
@@ -95,12 +96,12 @@ impl Conditions {
 
     /// Whether equal commands may be executed as one run: not if one of them may fail, be logged or have to wait.
     #[inline]
-    pub(crate) fn admit_run(&self, ctx: &Ctx<'_>, run: &Planned) -> bool {
+    pub(crate) fn admit_run(&self, ctx: &Ctx<'_>, run: &Planned, plain: bool) -> bool {
         self.pause == Pause::None
             && !run.shard.is_some_and(Shard::is_held_long)
             && !ctx.commit.is_observed()
             && !ctx.engine.messages.has_monitors()
-            && ctx.session.states.is_empty()
+            && (plain || ctx.session.states.is_empty())
             && ctx.session.reply_mode == ReplyMode::On
             && !self.one_by_one
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
@@ -119,7 +120,13 @@ impl Conditions {
     /// and nothing times or shows each command.
     #[inline]
     pub(crate) fn admit_all_short(&self, ctx: &Ctx<'_>) -> bool {
-        ctx.session.states.is_empty() && !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors()
+        ctx.session.states.is_empty() && self.admit_all_short_but_for_rights(ctx)
+    }
+
+    /// As [`Self::admit_all_short`], whatever the state of the connection is.
+    #[inline]
+    pub(crate) fn admit_all_short_but_for_rights(&self, ctx: &Ctx<'_>) -> bool {
+        !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors()
     }
 }
 
@@ -133,10 +140,11 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
-    (ctx.session.states - States::HEARS - States::TRACKS).is_empty()
+    (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED).is_empty()
         && !is_seen
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
+        && is_permitted(ctx, command)
 }
 
 /// Whether the session may execute a command with these arguments. `full`: memory is not within its limit. If several
@@ -153,8 +161,12 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
     {
         DEBUG_REFUSED
     } else if !ctx.session.is_authenticated() && !command.flags.contains(Flags::NO_AUTH) {
-        stats.auth_denied.add(1);
         error::NO_AUTH
+    } else if ctx.session.states.contains(States::RESTRICTED)
+        && !(ctx.session.states.contains(States::QUEUES) && command.flags.contains(Flags::NO_MULTI))
+        && let Some(refusal) = not_permitted(ctx, command)
+    {
+        refusal
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {

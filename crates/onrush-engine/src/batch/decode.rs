@@ -25,7 +25,7 @@ pub(crate) fn decode<'i>(
     planner: &mut Planner<'i>,
 ) {
     let hot = &engine.settings;
-    if !session.is_authenticated() && !hot.password_set.load(Relaxed) {
+    if !session.is_authenticated() && !engine.users.needs_login() {
         cold_path();
         // The password was taken away since this client connected.
         session.states.remove(States::LOGGED_OUT);

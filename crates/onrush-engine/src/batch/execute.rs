@@ -9,6 +9,7 @@ use onrush_resp::Reply;
 use crate::batch::admission::{abort, admit, admit_short, refuse};
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Planned, place_behind};
+use crate::batch::permission::not_permitted;
 use crate::batch::place::Place;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
@@ -23,6 +24,7 @@ use crate::long::offload;
 use crate::messages::show::show;
 use crate::observe::slow::{note_command, note_hot_keys, note_together};
 use crate::tracking::reads::{end_caching, note_reads};
+use crate::users::user::User;
 
 /// The command as it came.
 pub(crate) fn encode(argv: &Argv<'_>) -> Vec<u8> {
@@ -241,7 +243,7 @@ pub(crate) struct Bystander {
 
 impl Bystander {
     pub(crate) fn new(engine: &'static Engine, thread: usize) -> Self {
-        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, 0);
+        let nobody = ClientHandle::new(0, String::new(), String::new(), -1, false, 0, User::server());
         Self { engine, thread, session: Session::new(Arc::new(nobody), true), out: Reply::new() }
     }
 
@@ -262,11 +264,19 @@ pub(crate) fn execute_waiting(
 ) -> Waited {
     let mut session = Session::new(Arc::clone(client), true);
     session.db = db;
+    session.look_at_rights(&outer.engine.users);
     let Ok(command) = outer.engine.commands.resolve(&argv) else { return Waited::On };
     let mut ctx = inside(outer, &mut session, out, argv, command);
     ctx.serving = true;
     ctx.executing.note(command.id);
     let mark = ctx.out.mark();
+    // The user may have lost rights since the command began to wait.
+    if ctx.session.states.contains(States::RESTRICTED)
+        && let Some(error) = not_permitted(&ctx, command)
+    {
+        fail(&mut ctx, mark, &error);
+        return Waited::Enough;
+    }
     let waited = match (command.handler)(&mut ctx) {
         Ok(()) => Waited::Enough,
         Err(Stop::Waits) => Waited::On,
@@ -308,6 +318,7 @@ pub(crate) fn execute_offloaded(
 ) {
     let Ok(command) = outer.engine.resolve(session, &argv) else { return };
     outer.commit.begin_part(session);
+    session.look_at_rights(&outer.engine.users);
     outer.commit.choose_timing();
     let mut ctx = inside(outer, session, out, argv, command);
     let mark = ctx.out.mark();
@@ -406,6 +417,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         }
     };
     ctx.command = command;
+    ctx.session.look_at_rights(&ctx.engine.users);
     if let Err(error) = admit(ctx, command, full) {
         return Err(refused(ctx, command, error).into());
     }

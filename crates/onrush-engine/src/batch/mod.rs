@@ -8,6 +8,7 @@ pub(crate) mod execute;
 pub(crate) mod kept;
 pub mod part;
 pub(crate) mod paused;
+pub(crate) mod permission;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod planned_keys;

@@ -12,6 +12,7 @@ use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, Planned, Tally};
 use crate::batch::execute::{End, count_earlier, encode, execute, fail, hear, leave_out};
+use crate::batch::permission::are_permitted;
 use crate::batch::place::Place;
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
@@ -69,10 +70,14 @@ impl Execution<'_> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
         commit.begin_part(lane.session);
+        lane.session.look_at_rights(&engine.users);
         let (is_free, changed_lsn, replied) = (!conditions.restricts, commit.changed_lsn(), lane.reply.len());
         let owned = &chunk.owned[part.owned.clone()];
         let mut ctx = Ctx::new(engine, thread, &mut *lane.session, &mut *lane.reply, commit);
-        let plain = conditions.admit_all_short(&ctx);
+        let plain = conditions.admit_all_short(&ctx)
+            || ctx.session.states == States::RESTRICTED
+                && conditions.admit_all_short_but_for_rights(&ctx)
+                && are_permitted(&ctx, planned, chunk, input, owned);
         let states = ctx.session.states;
         let mut steps =
             Steps { conditions, tally, planned: &chunk.planned, plain, states, spilled: *lane.spilled, scripts_ns: 0 };
@@ -106,7 +111,7 @@ impl Execution<'_> {
                 let at_once = run.command.and_then(|command| Some((command, command.run?)));
                 while of_next < run.times {
                     if let Some((command, execute)) = at_once
-                        && steps.conditions.admit_run(&ctx, run)
+                        && steps.conditions.admit_run(&ctx, run, steps.plain)
                     {
                         // The commands that it leaves are executed one by one.
                         ctx.command = command;
@@ -248,6 +253,11 @@ impl Steps<'_> {
             }
             ctx.commit.release();
             self.look_at_conditions(ctx, long_ns);
+            ctx.session.look_at_rights(&ctx.engine.users);
+            if ctx.session.states.contains(States::RESTRICTED) {
+                // The command may have changed the rights by which the rest of the part was permitted.
+                self.plain = false;
+            }
             ctx.commit.look_for_log();
             if ctx.session.waiter.is_some() {
                 return Some(Turn::EndsBehind(ChunkEnd::Blocked { consumed: run.nth_start(nth + 1) }));

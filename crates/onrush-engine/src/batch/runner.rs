@@ -569,7 +569,7 @@ mod tests {
         assert_eq!(counts(&harness), ([41, 43, 0], [4, 0, 0], 45));
         harness.run(&multibulks(&"SET a 1\n".repeat(3)));
         harness.engine.eviction.store(&EvictionOptions::default(), &harness.engine.lazyfree);
-        harness.engine.settings.password_set.store(true, Relaxed);
+        harness.engine.users.set_default_password(b"secret");
         harness.client.log_out();
         harness.run(&multibulks("GET a\nGET a\nSET a 1"));
         assert_eq!(counts(&harness), ([41, 47, 0], [4, 2, 0], 45));

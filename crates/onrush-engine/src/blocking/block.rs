@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 use onrush_store::KeyHash;
 use parking_lot::Mutex;
 
-use super::waiter::{Awaited, Command, OnTimeout, ReplacedArg, State, Turn, Until, Waiter, Waits, WaitsFor};
+use super::state::StateLock;
+use super::waiter::{Awaited, Command, OnTimeout, ReplacedArg, Turn, Until, Waiter, Waits, WaitsFor};
 use crate::command::Flags;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{CommandError, Stop};
@@ -163,6 +164,6 @@ fn new_waiter(ctx: &Ctx<'_>, waits: Waits, command: Command, queued_bytes: usize
         proto: ctx.out.proto(),
         began_ns: AtomicU64::new(0),
         may_report_data: ctx.command.may_report_data(),
-        state: Mutex::new(State::Waiting),
+        state: StateLock::waiting(),
     })
 }

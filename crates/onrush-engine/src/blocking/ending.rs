@@ -7,7 +7,8 @@ use std::time::Duration;
 use onrush_resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::waiter::{OnTimeout, State, Waiter};
+use super::state::State;
+use super::waiter::{End, OnTimeout, Outcome, Waiter};
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
 use crate::error::CommandError;
@@ -33,7 +34,7 @@ pub fn kill(shared: &'static Shared, client: &ClientHandle) {
 
 impl Waiter {
     /// Ends the waiting: the client has its reply, or gets none. `state` is this waiter's state; it waited until now.
-    pub(super) fn end(self: &Arc<Self>, shared: &'static Shared, state: &mut State, now: State) {
+    pub(super) fn end(self: &Arc<Self>, shared: &'static Shared, state: &mut State<End>, now: State<End>) {
         *state = now;
         let leaving = Leaving { shared, waiter: Arc::clone(self) };
         if self.awaited().is_some_and(|awaited| awaited.range.len() > LEAVE_AT_ONCE_MAX) {
@@ -59,11 +60,11 @@ impl Waiter {
 
     fn finish_with(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, State<End>>,
         shared: &'static Shared,
         reply: impl FnOnce(&mut Reply),
     ) -> bool {
-        if !matches!(*state, State::Waiting) {
+        if !state.is_waiting() {
             return false;
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
@@ -73,7 +74,7 @@ impl Waiter {
         if !slept.is_zero() {
             shared.note_event(Event::Command, slept);
         }
-        self.end(shared, &mut state, State::Done(out.take_bytes(), None));
+        self.end(shared, &mut state, End::reply(out.take_bytes(), None));
         drop(state);
         self.client.wake();
         true
@@ -115,21 +116,17 @@ impl Waiter {
         if self.is_offloaded() {
             // The command is or will be executed whatever happens to the client, but it will not wait for keys then.
             let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
-            let lent = match before {
-                State::Handed(waiter, lent) => {
-                    waiter.forget(shared);
-                    lent
-                }
-                State::Done(_, lent) => lent,
-                State::Waiting | State::Gone => None,
-            };
-            if let Some(mut lent) = lent {
+            let State::Ended(end) = before else { return };
+            if let Outcome::Waits(waiter) = end.outcome {
+                waiter.forget(shared);
+            }
+            if let Some(mut lent) = end.lent {
                 lent.end(shared);
             }
             return;
         }
         let mut state = self.lock_state();
-        if matches!(*state, State::Waiting) {
+        if state.is_waiting() {
             self.end(shared, &mut state, State::Gone);
         }
     }

@@ -13,6 +13,7 @@
 mod block;
 mod ending;
 pub(crate) mod serve;
+mod state;
 pub mod waiter;
 pub mod waiters;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use onrush_resp::Reply;
 use onrush_store::Type;
 
-use super::waiter::{State, Waiter, WaitsFor};
+use super::state::State;
+use super::waiter::{End, Outcome, Waiter, WaitsFor};
 use super::waiters::Wanted;
 use crate::batch::admission::abort_session;
 use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
@@ -50,14 +51,14 @@ impl Waiter {
         outer.commit.broadcast();
         outer.commit.submit();
         let mut state = self.lock_state();
-        if matches!(*state, State::Gone) {
+        if state.is_gone() {
             drop(state);
             lent.end(outer.engine);
             return;
         }
         *state = match lent.waiter.take() {
-            Some(waiter) => State::Handed(waiter, Some(lent)),
-            None => State::Done(out.take_bytes(), Some(lent)),
+            Some(waiter) => State::Ended(End { outcome: Outcome::Waits(waiter), lent: Some(lent) }),
+            None => End::reply(out.take_bytes(), Some(lent)),
         };
         drop(state);
         self.client.wake();
@@ -99,12 +100,12 @@ impl Waiter {
         engine.stats.count_error(error.code());
         let reply = if lent.leaves_out() { Vec::new() } else { out.take_bytes() };
         let mut state = self.lock_state();
-        if matches!(*state, State::Gone) {
+        if state.is_gone() {
             drop(state);
             lent.end(engine);
             return;
         }
-        *state = State::Done(reply, Some(lent));
+        *state = End::reply(reply, Some(lent));
         drop(state);
         self.client.wake();
     }
@@ -190,7 +191,7 @@ enum Served {
 
 fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
     let mut state = waiter.lock_state();
-    if !matches!(*state, State::Waiting) {
+    if !state.is_waiting() {
         return Served::Done;
     }
     // The connection exists as long as the client waits: it ends the waiting before it closes its socket.
@@ -209,7 +210,7 @@ fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
         Waited::Longer => return Served::PutOff,
     }
     waiter.note_slow(ctx.engine, (ctx.engine.clock.now() - started).as_nanos() as u64);
-    waiter.end(ctx.engine, &mut state, State::Done(out.take_bytes(), None));
+    waiter.end(ctx.engine, &mut state, End::reply(out.take_bytes(), None));
     drop(state);
     waiter.client.wake();
     Served::Done

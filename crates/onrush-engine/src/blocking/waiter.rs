@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use onrush_resp::{ArgRange, Proto, Reply};
-use onrush_store::{Type, schedule};
+use onrush_store::Type;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::state::{State, StateLock};
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
@@ -137,7 +138,7 @@ pub struct Waiter {
     pub held_bytes: usize,
     /// Whether its reply may report data, also what other clients have changed meanwhile.
     pub may_report_data: bool,
-    pub(super) state: Mutex<State>,
+    pub(super) state: StateLock<End>,
 }
 
 /// What a client waits for.
@@ -179,14 +180,18 @@ pub(super) struct Turn {
     pub(super) lent: Mutex<Option<Box<Session>>>,
 }
 
-pub(super) enum State {
-    Waiting,
-    /// What its connection must send, and the state that it gets back.
-    Done(Vec<u8>, Option<Box<Session>>),
-    /// Its command was executed and now waits for keys.
-    Handed(Arc<Waiter>, Option<Box<Session>>),
-    /// Its connection knows the end of the waiting, or is gone.
-    Gone,
+/// How its waiting ended.
+pub(super) struct End {
+    pub(super) outcome: Outcome,
+    /// The state that its connection gets back.
+    pub(super) lent: Option<Box<Session>>,
+}
+
+impl End {
+    /// The connection must send this.
+    pub(super) fn reply(reply: Vec<u8>, lent: Option<Box<Session>>) -> State<Self> {
+        State::Ended(Self { outcome: Outcome::Reply(reply), lent })
+    }
 }
 
 impl Waiter {
@@ -257,11 +262,11 @@ impl Waiter {
         self.began_ns.store(nanos, Relaxed);
     }
 
-    pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {
-        schedule::lock(&self.state, "the state of a waiter")
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, State<End>> {
+        self.state.lock()
     }
 
-    pub(super) fn try_lock_state(&self) -> Option<MutexGuard<'_, State>> {
+    pub(super) fn try_lock_state(&self) -> Option<MutexGuard<'_, State<End>>> {
         self.state.try_lock()
     }
 
@@ -273,22 +278,14 @@ impl Waiter {
             return;
         }
         let state = self.lock_state();
-        if matches!(*state, State::Waiting) {
+        if state.is_waiting() {
             take();
         }
     }
 
     /// The result of the waiting, and the state that its connection gets back; returned once.
     pub(crate) fn take_outcome(&self) -> Option<(Outcome, Option<Box<Session>>)> {
-        let mut state = self.lock_state();
-        match std::mem::replace(&mut *state, State::Gone) {
-            State::Done(reply, lent) => Some((Outcome::Reply(reply), lent)),
-            State::Handed(waiter, lent) => Some((Outcome::Waits(waiter), lent)),
-            before => {
-                *state = before;
-                None
-            }
-        }
+        self.state.take_end().map(|end| (end.outcome, end.lent))
     }
 }
 

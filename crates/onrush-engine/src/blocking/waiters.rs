@@ -8,18 +8,20 @@
 //! added, and writers ask, under the lock of the key's shard; so a writer sees every waiter.
 //!
 //! Those who end a client's waiting from outside find it by the client.
+//!
+//! `models` explores the interleavings of threads in here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use onrush_store::KeyHash;
-use parking_lot::Mutex;
 
 use super::waiter::{Awaited, Waiter, WaitsFor};
 use crate::clients::client::ClientHandle;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Counters of the filter. With fewer waited-for keys than that, it rules out most other keys.
 const FILTER_LEN: usize = 4096;

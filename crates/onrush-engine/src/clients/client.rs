@@ -16,6 +16,7 @@ use crate::messages::outbox::Outbox;
 use crate::observe::pipeline::mean_depth;
 use crate::tracking::mode::{Mode, TrackingState};
 use crate::transactions::watched::Watcher;
+use crate::users::user::User;
 
 /// The part of a connection that other threads may read, and the means to wake or kill it.
 ///
@@ -47,6 +48,16 @@ pub struct ClientHandle {
     pub reply_bytes: AtomicU64,
     /// Bytes allocated for replies.
     pub reply_capacity_bytes: AtomicU64,
+    /// Bytes of the command that it waits with.
+    pub waiting_command_bytes: AtomicU64,
+    /// Bytes of encryption, of its connection.
+    pub tls_bytes: AtomicU64,
+    /// Bytes of what it watches and hears.
+    listed_bytes: AtomicU64,
+    /// Bytes of its names.
+    names_bytes: AtomicU64,
+    /// What the registry has counted of it, in bytes.
+    counted_bytes: AtomicU64,
     /// Times that it had to give way to others, with commands or replies left.
     pub gave_way: AtomicU64,
     /// Times its unread replies passed their limit.
@@ -145,8 +156,18 @@ impl Activity {
     }
 }
 
+/// Bytes that a watched key or a subscription takes beside its name: entries of two tables.
+const LISTED_BYTES: u64 = 160;
+
+fn listed_bytes(name: &[u8]) -> u64 {
+    LISTED_BYTES + name.len() as u64
+}
+
+/// Bytes of what only its connection sees: at least those of its session.
+pub(crate) const SESSION_BYTES: u64 = 512;
+
 /// Names a client gave itself.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 pub struct Names {
     /// CLIENT SETNAME.
     pub name: Vec<u8>,
@@ -154,13 +175,13 @@ pub struct Names {
     pub lib_name: Vec<u8>,
     /// CLIENT SETINFO LIB-VER.
     pub lib_ver: Vec<u8>,
-    /// User it authenticated as.
-    pub user: Vec<u8>,
+    /// The user it acts for.
+    pub user: Arc<User>,
 }
 
 impl ClientHandle {
-    /// A handle for a connection just accepted.
-    pub fn new(id: u64, addr: String, laddr: String, fd: i32, unix: bool, now_ms: i64) -> Self {
+    /// A handle for a connection just accepted, which acts for `user`.
+    pub fn new(id: u64, addr: String, laddr: String, fd: i32, unix: bool, now_ms: i64, user: Arc<User>) -> Self {
         Self {
             id,
             addr,
@@ -178,12 +199,17 @@ impl ClientHandle {
                 singles_ms: AtomicU64::new(0),
                 calls: AtomicU8::new(0),
             },
-            names: Mutex::new(Names { user: b"default".to_vec(), ..Names::default() }),
+            names: Mutex::new(Names { name: Vec::new(), lib_name: Vec::new(), lib_ver: Vec::new(), user }),
             resp: AtomicU32::new(2),
             query_bytes: AtomicU64::new(0),
             query_free_bytes: AtomicU64::new(0),
             reply_bytes: AtomicU64::new(0),
             reply_capacity_bytes: AtomicU64::new(0),
+            waiting_command_bytes: AtomicU64::new(0),
+            tls_bytes: AtomicU64::new(0),
+            listed_bytes: AtomicU64::new(0),
+            names_bytes: AtomicU64::new(0),
+            counted_bytes: AtomicU64::new(0),
             gave_way: AtomicU64::new(0),
             over_reply_limit: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
@@ -226,6 +252,11 @@ impl ClientHandle {
         self.waits.load(Acquire)
     }
 
+    /// The user it acts for.
+    pub fn user(&self) -> Arc<User> {
+        Arc::clone(&self.names.lock().user)
+    }
+
     /// Whether the client runs on this machine: it connected over a Unix socket or from a loopback address.
     pub fn is_local(&self) -> bool {
         let peer = self.addr.parse::<SocketAddr>();
@@ -246,7 +277,37 @@ impl ClientHandle {
     pub(crate) fn buffer_bytes(&self) -> u64 {
         let query = self.query_bytes.load(Relaxed) + self.query_free_bytes.load(Relaxed);
         let reply = self.reply_capacity_bytes.load(Relaxed).max(self.reply_bytes.load(Relaxed));
-        query + reply + self.transaction_bytes.load(Relaxed)
+        let commands = self.transaction_bytes.load(Relaxed) + self.waiting_command_bytes.load(Relaxed);
+        query + reply + commands + self.tls_bytes.load(Relaxed)
+    }
+
+    /// Memory of the client in bytes, without messages that it shares with others.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let fixed = size_of::<Self>() as u64 + SESSION_BYTES;
+        self.buffer_bytes() + self.listed_bytes.load(Relaxed) + self.names_bytes.load(Relaxed) + fixed
+    }
+
+    /// Memory of the client in bytes, with all messages that wait for it.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.own_bytes() + self.waiting().bytes as u64
+    }
+
+    /// Changes its names.
+    pub(crate) fn set_names(&self, change: impl FnOnce(&mut Names)) {
+        let mut names = self.names.lock();
+        change(&mut names);
+        let bytes = names.name.len() + names.lib_name.len() + names.lib_ver.len();
+        self.names_bytes.store(bytes as u64, Relaxed);
+    }
+
+    /// It watches or hears something more with this name.
+    pub(crate) fn note_listed(&self, name: &[u8]) {
+        self.listed_bytes.fetch_add(listed_bytes(name), Relaxed);
+    }
+
+    /// It does not watch or hear something with this name any more.
+    pub(crate) fn note_unlisted(&self, name: &[u8]) {
+        self.listed_bytes.fetch_sub(listed_bytes(name), Relaxed);
     }
 
     /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.
@@ -283,11 +344,11 @@ impl ClientHandle {
                 self.transaction_bytes.load(Relaxed),
                 waiting.parcels,
                 waiting.bytes,
-                self.buffer_bytes() + (waiting.bytes + size_of::<Self>()) as u64,
+                self.own_bytes() + waiting.bytes as u64,
             )
             .as_bytes(),
         );
-        line.extend_from_slice(&names.user);
+        line.extend_from_slice(names.user.name());
         let redirect = self.tracking.shown_redirect();
         line.extend_from_slice(format!(" redir={redirect} resp={} lib-name=", self.resp.load(Relaxed)).as_bytes());
         line.extend_from_slice(&names.lib_name);
@@ -409,6 +470,8 @@ impl ClientHandle {
 pub struct Registry {
     clients: Mutex<BTreeMap<u64, Arc<ClientHandle>>>,
     last_id: AtomicU64,
+    /// What all of them hold, as it was last counted, in bytes.
+    held_bytes: AtomicU64,
 }
 
 impl Registry {
@@ -419,12 +482,50 @@ impl Registry {
 
     /// Adds a client.
     pub fn add(&self, client: Arc<ClientHandle>) {
-        self.clients.lock().insert(client.id, client);
+        // Under the lock, as for all who come and go: [`Registry::count_all`] must not miss it.
+        let mut clients = self.clients.lock();
+        self.count(&client);
+        clients.insert(client.id, client);
+    }
+
+    /// Counts anew what a client holds.
+    #[inline]
+    pub(crate) fn count(&self, client: &ClientHandle) {
+        self.counted(client, client.own_bytes());
+    }
+
+    /// Differences may be negative: the sum wraps around and comes back.
+    fn counted(&self, client: &ClientHandle, bytes: u64) {
+        let before = client.counted_bytes.swap(bytes, Relaxed);
+        self.held_bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+
+    /// What all clients held when each was last counted, in bytes.
+    #[inline]
+    pub fn held_bytes(&self) -> u64 {
+        // While several threads count, the sum may be below 0 for a moment.
+        (self.held_bytes.load(Relaxed) as i64).max(0) as u64
+    }
+
+    /// Counts anew what each client holds, and the sum. O(clients).
+    pub(crate) fn count_all(&self) {
+        let clients = self.clients.lock();
+        let mut sum = 0;
+        for client in clients.values() {
+            let bytes = client.own_bytes();
+            client.counted_bytes.store(bytes, Relaxed);
+            sum += bytes;
+        }
+        self.held_bytes.store(sum, Relaxed);
     }
 
     /// Removes a client.
     pub fn remove(&self, id: u64) {
-        self.clients.lock().remove(&id);
+        let mut clients = self.clients.lock();
+        if let Some(client) = clients.remove(&id) {
+            self.counted(&client, 0);
+            drop(clients);
+        }
     }
 
     /// How many there are.
@@ -453,7 +554,7 @@ mod tests {
     use super::*;
 
     fn handle(addr: &str, unix: bool) -> ClientHandle {
-        ClientHandle::new(7, addr.into(), "127.0.0.1:6379".into(), 9, unix, 1_000)
+        ClientHandle::new(7, addr.into(), "127.0.0.1:6379".into(), 9, unix, 1_000, User::server())
     }
 
     #[test]

@@ -442,7 +442,15 @@ mod tests {
     #[test]
     fn who_is_woken_and_finds_another_log_waits_for_that() {
         let durability = Durability::default();
-        let client = Arc::new(ClientHandle::new(1, String::new(), String::new(), -1, true, 0));
+        let client = Arc::new(ClientHandle::new(
+            1,
+            String::new(),
+            String::new(),
+            -1,
+            true,
+            0,
+            crate::users::user::User::server(),
+        ));
         let waits = || client.waits_for_log.load(Relaxed);
         durability.prepare(0, true, Box::new(|_| {}));
         durability.turn_on();

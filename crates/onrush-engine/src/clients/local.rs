@@ -11,6 +11,7 @@ use crate::blocking::waiter::Outcome;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
 use crate::ctx::Engine;
+use crate::users::user::User;
 
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,8 @@ impl LocalClient {
     pub fn new(engine: &'static Engine) -> Self {
         let id = engine.clients.next_id();
         let now_ms = engine.clock.unix_ms();
-        let handle = Arc::new(ClientHandle::new(id, format!("local:{id}"), String::new(), -1, true, now_ms));
+        let handle =
+            Arc::new(ClientHandle::new(id, format!("local:{id}"), String::new(), -1, true, now_ms, User::server()));
         engine.clients.add(Arc::clone(&handle));
         Self {
             engine,

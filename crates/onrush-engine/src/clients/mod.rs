@@ -4,3 +4,4 @@ pub mod client;
 pub mod durability;
 pub mod local;
 pub mod session;
+pub mod share;

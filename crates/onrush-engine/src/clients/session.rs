@@ -14,6 +14,10 @@ use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
 use crate::transactions::transaction::Transaction;
 use crate::transactions::watched::{Watched, WatchedKey, Watching};
+use crate::users::directory::Users;
+use crate::users::held::Held;
+use crate::users::rights::Rights;
+use crate::users::user::User;
 
 /// CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +74,8 @@ bitflags::bitflags! {
         const HEARS = 1 << 4;
         /// The client tracks keys: what it reads is noted.
         const TRACKS = 1 << 5;
+        /// The user of the client may not do everything.
+        const RESTRICTED = 1 << 6;
     }
 }
 
@@ -81,6 +87,8 @@ pub struct Session {
     pub db: u32,
     /// Why its commands are not simply executed.
     pub states: States,
+    /// What the client may do.
+    rights: Held,
     /// CLIENT REPLY.
     pub(crate) reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH.
@@ -120,6 +128,7 @@ impl Session {
             handle,
             db: 0,
             states,
+            rights: Held::default(),
             reply_mode: ReplyMode::On,
             no_touch: false,
             durability: Wish::Default,
@@ -142,6 +151,7 @@ impl Session {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
         self.handle.watched_len.store(0, Relaxed);
+        watching.keys().iter().for_each(|key| self.handle.note_unlisted(&key.key));
         watching.end(watched)
     }
 
@@ -149,7 +159,9 @@ impl Session {
     pub(crate) fn watch(&mut self, watched: &Watched, keys: impl IntoIterator<Item = WatchedKey>) {
         let client = self.handle.id;
         let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
+        let before = watching.len();
         keys.into_iter().for_each(|key| watching.add(watched, key));
+        watching.keys()[before..].iter().for_each(|key| self.handle.note_listed(&key.key));
         *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
         self.handle.watched_len.store(watching.len() as u32, Relaxed);
         self.watching = Some(watching);
@@ -262,6 +274,40 @@ impl Session {
         waiter.is_offloaded() || self.states.contains(States::TRACKS)
     }
 
+    /// Brings what the client may do up to date; returns whether any rights have changed. One load if not.
+    #[inline]
+    pub(crate) fn look_at_rights(&mut self, users: &Users) -> bool {
+        let are_old = self.rights.are_old(users);
+        if are_old {
+            self.renew_rights(users);
+        }
+        are_old
+    }
+
+    /// Whether rights have changed since they were looked at.
+    pub(crate) fn has_old_rights(&self, users: &Users) -> bool {
+        self.rights.are_old(users)
+    }
+
+    #[cold]
+    fn renew_rights(&mut self, users: &Users) {
+        let are_limited = self.rights.renew(users, || self.handle.user().rights());
+        self.states.set(States::RESTRICTED, are_limited && !self.is_replay);
+    }
+
+    /// What the client may do; `None`: everything.
+    #[inline]
+    pub(crate) fn limits(&self) -> Option<&Arc<Rights>> {
+        self.rights.limits().filter(|_| self.states.contains(States::RESTRICTED))
+    }
+
+    /// Acts for this user from now on, who has logged in.
+    pub(crate) fn log_in(&mut self, user: &Arc<User>, users: &Users) {
+        self.handle.names.lock().user = Arc::clone(user);
+        self.states.remove(States::LOGGED_OUT);
+        self.renew_rights(users);
+    }
+
     /// Whether its client has authenticated or needs no password.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
@@ -279,7 +325,7 @@ impl Session {
     }
 
     /// RESET: back to the state of a new connection.
-    pub fn reset(&mut self, watched: &Watched, authenticated: bool) {
+    pub(crate) fn reset(&mut self, watched: &Watched, users: &Users) {
         self.unwatch(watched);
         self.end_transaction();
         if let Some(subscriptions) = &mut self.subscriptions {
@@ -288,15 +334,27 @@ impl Session {
         self.tracks = None;
         self.handle.no_evict.store(false, Relaxed);
         self.handle.no_touch.store(false, Relaxed);
-        let mut names = self.handle.names.lock();
-        names.name.clear();
-        names.user = b"default".to_vec();
-        drop(names);
+        self.handle.set_names(|names| {
+            names.name.clear();
+            names.user = Arc::clone(users.default_user());
+        });
         // CLIENT REPLY SKIP may apply to this very command.
         let reply_mode = if self.reply_mode == ReplyMode::Skip { ReplyMode::Skip } else { ReplyMode::On };
         // The replies to the commands before this one are not written yet.
         let mut owed = self.owed;
         owed.add(Owed::default());
-        *self = Self { reply_mode, owed, ..Self::new(Arc::clone(&self.handle), authenticated) };
+        *self = Self { reply_mode, owed, ..Self::new(Arc::clone(&self.handle), !users.needs_login()) };
+        self.look_at_rights(users);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::client::SESSION_BYTES;
+
+    #[test]
+    fn a_session_takes_no_more_than_what_is_counted_for_it() {
+        assert!(size_of::<Session>() as u64 <= SESSION_BYTES, "{}", size_of::<Session>());
     }
 }

@@ -1,7 +1,7 @@
 //! Keys among a command's arguments, found by its key specs.
 
 use super::flags::Flags;
-use super::key_spec::{BeginSearch, FindKeys, Invalid, KeyFlags, KeyRef, KeySpec};
+use super::key_spec::{BeginSearch, FindKeys, Invalid, KeyFlags, KeyRef, KeyRefs, KeySpec};
 use super::table::{Command, CommandTable};
 use crate::batch::argv::{Arguments, Argv};
 use crate::error::CommandError;
@@ -20,18 +20,26 @@ pub(crate) const INVALID_ARGUMENTS: CommandError = CommandError::fixed("ERR Inva
 ///
 /// # Errors
 /// [`Invalid`] if no spec could be followed to its end.
-pub(crate) fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<Vec<KeyRef>, Invalid> {
-    let mut found = Vec::new();
+pub(crate) fn find_keys<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<KeyRefs, Invalid> {
+    let mut found = KeyRefs::new();
+    add_keys(command, argv, &mut found)?;
+    Ok(found)
+}
+
+/// As [`find_keys`], but the keys that were found stay even if a spec could not be followed to its end.
+///
+/// # Errors
+/// [`Invalid`], then.
+pub(crate) fn add_keys<A: Arguments + ?Sized>(command: &Command, argv: &A, found: &mut KeyRefs) -> Result<(), Invalid> {
     if let Some(get_keys) = command.spec.get_keys {
-        get_keys(&argv, &mut found)?;
-        return Ok(found);
+        return get_keys(&argv, found);
     }
     for spec in command.spec.key_specs() {
         if !spec.flags.contains(KeyFlags::NOT_KEY) {
-            follow(spec, argv, command.flags.contains(Flags::NO_MANDATORY_KEYS), &mut found)?;
+            follow(spec, argv, command.flags.contains(Flags::NO_MANDATORY_KEYS), found)?;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The keys of the call `argv` of `command`; none if its arguments contradict the key specs. Linear in the arguments.
@@ -43,7 +51,7 @@ pub(crate) fn keys_of<'a>(command: &Command, argv: Argv<'a>) -> impl ExactSizeIt
 ///
 /// # Errors
 /// The error to answer: the command is unknown, has no keys, or does not take these arguments.
-pub(crate) fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Result<Vec<KeyRef>, CommandError> {
+pub(crate) fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A) -> Result<KeyRefs, CommandError> {
     let command = table.resolve(argv).map_err(|_| INVALID_COMMAND)?;
     if !command.has_keys() {
         return Err(NO_KEY_ARGUMENTS);
@@ -53,7 +61,7 @@ pub(crate) fn keys_of_call<A: Arguments + ?Sized>(table: &CommandTable, argv: &A
     }
     match find_keys(command, argv) {
         Ok(keys) if !keys.is_empty() => Ok(keys),
-        _ if command.flags.contains(Flags::NO_MANDATORY_KEYS) => Ok(Vec::new()),
+        _ if command.flags.contains(Flags::NO_MANDATORY_KEYS) => Ok(KeyRefs::new()),
         _ => Err(INVALID_ARGUMENTS),
     }
 }
@@ -63,7 +71,7 @@ fn follow<A: Arguments + ?Sized>(
     spec: &KeySpec,
     argv: &A,
     may_have_none: bool,
-    found: &mut Vec<KeyRef>,
+    found: &mut KeyRefs,
 ) -> Result<(), Invalid> {
     let Some(begin) = begin(spec.begin, argv) else {
         return Ok(());

@@ -4,6 +4,8 @@
 use std::iter::StepBy;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::words::{same, split_word};
 use crate::batch::argv::Arguments;
 
@@ -174,11 +176,14 @@ pub struct KeyRef {
     pub flags: KeyFlags,
 }
 
+/// Keys among the arguments; few of them take no memory of their own.
+pub type KeyRefs = SmallVec<[KeyRef; 4]>;
+
 /// Finds the keys of a command whose key specs cannot; appends them in the order of the arguments.
 ///
 /// # Errors
 /// [`Invalid`] if the arguments do not form a call.
-pub(crate) type GetKeys = fn(&dyn Arguments, &mut Vec<KeyRef>) -> Result<(), Invalid>;
+pub(crate) type GetKeys = fn(&dyn Arguments, &mut KeyRefs) -> Result<(), Invalid>;
 
 /// The arguments contradict the key specs: the number of keys is not a number, or too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

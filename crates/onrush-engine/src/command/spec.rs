@@ -142,6 +142,19 @@ pub struct Spec {
     pub handler: Handler,
     /// Finds its keys when key specs cannot.
     pub get_keys: Option<GetKeys>,
+    /// The channels that it sends to, or begins to hear.
+    pub(crate) channels: Option<Channels>,
+}
+
+/// Which arguments are channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channels {
+    /// The first one.
+    First,
+    /// All.
+    All,
+    /// All, as patterns of channels.
+    Patterns,
 }
 
 impl Spec {
@@ -174,6 +187,7 @@ impl Spec {
             subcommands: &[],
             handler,
             get_keys: None,
+            channels: None,
         }
     }
 
@@ -222,6 +236,12 @@ impl Spec {
     /// With a function that finds the keys.
     pub(crate) const fn get_keys(mut self, get_keys: GetKeys) -> Self {
         self.get_keys = Some(get_keys);
+        self
+    }
+
+    /// With channels that it sends to, or begins to hear.
+    pub(crate) const fn channels(mut self, channels: Channels) -> Self {
+        self.channels = Some(channels);
         self
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod pubsub;
 pub(crate) mod scripting;
-pub(crate) mod server;
+pub mod server;
 pub(crate) mod sets;
 pub(crate) mod sorted_sets;
 pub(crate) mod streams;

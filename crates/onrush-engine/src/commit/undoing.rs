@@ -35,12 +35,12 @@ impl Commit {
 
     /// Counts errors of commands inside of this commit: at once, or when undo ends.
     #[cold]
-    pub(crate) fn count_errors(&mut self, errors: ErrorCounts) {
+    pub(crate) fn count_errors(&mut self, mut errors: ErrorCounts) {
         let undo = &mut self.record.undo;
         if undo.is_on {
             undo.errors.absorb(errors);
         } else {
-            errors.show(&self.shared.stats, self.thread);
+            errors.show(self.shared, self.thread);
         }
     }
 
@@ -70,7 +70,7 @@ impl Commit {
             shown.into_iter().for_each(|line| show_line(self.shared, self.thread, line));
             if !undo.errors.is_empty() {
                 cold_path();
-                undo.errors.show(&self.shared.stats, self.thread);
+                undo.errors.show(self.shared, self.thread);
             }
             undo.clear();
             self.record.look_for_changes();

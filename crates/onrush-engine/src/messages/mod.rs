@@ -118,6 +118,16 @@ impl Messages {
         found
     }
 
+    /// The clients that hear something of a kind that `may_hear` denies them. O(subscriptions).
+    pub(crate) fn denied(&self, kind: Kind, may_hear: impl Fn(&ClientHandle, &[u8]) -> bool) -> Vec<Arc<ClientHandle>> {
+        let mut denied = Vec::new();
+        for channel in self.names(kind, None) {
+            let subscribers = channel.subscribers.lock();
+            denied.extend(subscribers.iter().filter(|client| !may_hear(client, &channel.name)).cloned());
+        }
+        denied
+    }
+
     /// How many clients have subscribed to a channel by its name. O(1).
     pub(crate) fn subscribers_len(&self, kind: Kind, name: &[u8]) -> usize {
         self.find(kind, name).map_or(0, |channel| channel.subscribers.lock().len())

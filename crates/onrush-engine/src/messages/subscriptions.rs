@@ -67,6 +67,7 @@ impl Subscriptions {
         let channel = self.sets.messages.join(kind, name, &self.client);
         let names = &mut self.sets.by_kind[kind as usize];
         names.insert(Arc::clone(&channel.name), channel);
+        self.client.note_listed(name);
         self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
     }
 
@@ -75,6 +76,7 @@ impl Subscriptions {
         let names = &mut self.sets.by_kind[kind as usize];
         if let Some(channel) = names.remove(name) {
             self.sets.messages.leave(&channel, &self.client);
+            self.client.note_unlisted(name);
             channel::shrink(names);
             self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
         }
@@ -88,7 +90,10 @@ impl Subscriptions {
 
 fn leave_all(sets: &mut Sets, client: &ClientHandle) {
     for (names, count) in sets.by_kind.iter_mut().zip(&client.subscriptions) {
-        names.drain().for_each(|(_, channel)| sets.messages.leave(&channel, client));
+        names.drain().for_each(|(_, channel)| {
+            client.note_unlisted(&channel.name);
+            sets.messages.leave(&channel, client);
+        });
         count.store(0, Relaxed);
     }
 }

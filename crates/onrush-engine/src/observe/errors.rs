@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::observe::acl_log::Denial;
 use crate::observe::stats::{ERROR_CODES_MAX, Stats};
+use crate::shared::Shared;
+
+/// Most denials that are told apart.
+const DENIALS_MAX: usize = 128;
 
 /// How often a command was refused, and how often it has failed.
 #[derive(Default)]
@@ -21,6 +26,8 @@ struct Counts {
     /// Errors whose codes are too many to be told apart.
     others: u64,
     commands: BTreeMap<u16, Refusals>,
+    /// What was denied to the user.
+    denials: Vec<Denial>,
 }
 
 impl Counts {
@@ -31,6 +38,28 @@ impl Counts {
             self.codes.insert(code.to_vec(), times);
         } else {
             self.others += times;
+        }
+    }
+}
+
+impl Counts {
+    fn show(&self, stats: &Stats, thread: usize) {
+        let own = &stats.threads[thread];
+        own.error_replies.add(self.others + self.codes.values().sum::<u64>());
+        self.codes.iter().for_each(|(code, times)| stats.count_errors(code, *times));
+        for (command, refusals) in &self.commands {
+            own.commands[*command as usize].rejected.add(refusals.rejected);
+            own.commands[*command as usize].failed.add(refusals.failed);
+        }
+    }
+
+    fn denied(&mut self, denial: Denial) {
+        if let Some(known) = self.denials.iter_mut().find(|known| known.is_same(&denial)) {
+            known.count += denial.count;
+        } else if self.denials.len() < DENIALS_MAX {
+            self.denials.push(denial);
+        } else {
+            self.denials[DENIALS_MAX - 1].count += denial.count;
         }
     }
 }
@@ -58,12 +87,19 @@ impl ErrorCounts {
         self.counts().commands.entry(command).or_default().failed += times;
     }
 
+    /// Counts what was denied to the user.
+    #[cold]
+    pub(crate) fn denied(&mut self, denial: Denial) {
+        self.counts().denied(denial);
+    }
+
     /// Takes over all that `other` has counted.
     pub(crate) fn absorb(&mut self, other: Self) {
         let Some(other) = other.0 else { return };
         let own = self.counts();
         other.codes.iter().for_each(|(code, times)| own.errors(code, *times));
         own.others += other.others;
+        other.denials.into_iter().for_each(|denial| own.denied(denial));
         for (command, Refusals { rejected, failed }) in other.commands {
             let refusals = own.commands.entry(command).or_default();
             refusals.rejected += rejected;
@@ -72,15 +108,10 @@ impl ErrorCounts {
     }
 
     /// Adds all to what INFO shows, as the thread of this number.
-    pub(crate) fn show(&self, stats: &Stats, thread: usize) {
-        let Some(counts) = &self.0 else { return };
-        let own = &stats.threads[thread];
-        own.error_replies.add(counts.others + counts.codes.values().sum::<u64>());
-        counts.codes.iter().for_each(|(code, times)| stats.count_errors(code, *times));
-        for (command, refusals) in &counts.commands {
-            own.commands[*command as usize].rejected.add(refusals.rejected);
-            own.commands[*command as usize].failed.add(refusals.failed);
-        }
+    pub(crate) fn show(&mut self, shared: &Shared, thread: usize) {
+        let Some(counts) = self.0.take() else { return };
+        counts.show(&shared.stats, thread);
+        counts.denials.into_iter().for_each(|denial| shared.note_denial(denial));
     }
 
     #[inline]
@@ -107,7 +138,7 @@ mod tests {
         all.rejected(1);
         all.failed(1, 1);
         all.absorb(first);
-        all.show(&stats, 0);
+        all.counts().show(&stats, 0);
         let counters = &stats.threads[0].commands[1];
         assert_eq!((counters.rejected.get(), counters.failed.get()), (1, 3));
         assert_eq!((stats.threads[0].error_replies.get(), stats.errors()[0].1), (2001, 1002));

@@ -137,6 +137,16 @@ impl Summary {
         mean_depth(self.commands, self.batches())
     }
 
+    /// How many reads brought one command, two or three, four to seven, and so on.
+    pub(crate) fn reads(&self) -> &[u64] {
+        &self.reads
+    }
+
+    /// How many writes took so many replies, likewise.
+    pub(crate) fn writes(&self) -> &[u64] {
+        &self.writes
+    }
+
     /// Saved round trips: all commands of a read but the first needed none.
     pub(crate) fn round_trips_saved(&self) -> u64 {
         self.commands.saturating_sub(self.batches())

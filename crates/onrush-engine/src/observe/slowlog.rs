@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn the_oldest_entries_go_and_identifiers_go_on() {
         let log = SlowLog::default();
-        let client = ClientHandle::new(1, "127.0.0.1:5".into(), String::new(), -1, false, 0);
+        let client =
+            ClientHandle::new(1, "127.0.0.1:5".into(), String::new(), -1, false, 0, crate::users::user::User::server());
         let ids = |log: &SlowLog| {
             let mut ids = Vec::new();
             log.latest(9, |_, entries| ids.extend(entries.map(|entry| entry.id)));

@@ -188,8 +188,6 @@ counters! {
     reply_limit_pauses,
     /// Protocol errors.
     protocol_errors,
-    /// Commands refused because the client had not authenticated.
-    auth_denied,
     /// Rounds of a worker.
     rounds,
     /// Nanoseconds of CPU time, as of the last [`ThreadStats::note_cpu_time`].

@@ -11,7 +11,9 @@ use super::What;
 use super::habit::{Habit, Scope};
 use super::inside::execute_called;
 use crate::batch::argv::Argv;
+use crate::batch::permission::not_permitted_in_script;
 use crate::blocking::serve::refuse_waiting;
+use crate::clients::session::States;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
 use crate::error::{self, CommandError, Stop};
@@ -188,12 +190,17 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
     }
 
     /// Whether the script may call a command.
-    fn admit(&self, command: &Command, argv: &Argv<'_>) -> Result<(), CommandError> {
+    fn admit(&mut self, command: &Command, argv: &Argv<'_>) -> Result<(), CommandError> {
         if !command.accepts(argv.len()) {
             return Err(WRONG_ARITY);
         }
         if command.flags.contains(Flags::NOSCRIPT) {
             return Err(NOT_ALLOWED);
+        }
+        if self.ctx.session.states.contains(States::RESTRICTED)
+            && let Some(refusal) = not_permitted_in_script(self.ctx, command, argv, &mut self.errors)
+        {
+            return Err(refusal);
         }
         if self.rules.is_read_only && command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return Err(READ_ONLY);
@@ -322,8 +329,8 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn may_execute(&mut self, args: &[&[u8]]) -> Option<bool> {
-        // There are no restricted users here: every command is allowed.
-        self.ctx.engine.commands.resolve(args).ok().map(|_| true)
+        let command = self.ctx.engine.commands.resolve(args).ok()?;
+        Some(self.ctx.session.limits().is_none_or(|rights| rights.check(command, args).is_ok()))
     }
 
     fn returns_error(&mut self, message: &[u8], is_known: bool) {

@@ -6,6 +6,7 @@ use onrush_resp::parse_i64;
 
 use crate::batch::admission::{admit, program_refusal, refuse};
 use crate::batch::execute::{is_http, note_timed};
+use crate::batch::permission::no_longer_permitted;
 use crate::clients::session::States;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
@@ -35,7 +36,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
         return None;
     }
     // Planning has checked the number of arguments.
-    let is_limited = !ctx.session.is_authenticated()
+    let is_limited = ctx.session.states.intersects(States::LOGGED_OUT | States::RESTRICTED)
         || !ctx.commit.has_entered()
         || ctx.engine.restricts()
         || ctx.session.monitor.is_some();
@@ -236,6 +237,15 @@ impl Timed {
 /// Executes the command of a context inside of the commit of EXEC; returns what has stopped it, if something has.
 pub(crate) fn execute_queued(ctx: &mut Ctx<'_>) -> Option<Stop> {
     ctx.executing.note(ctx.command.id);
+    // A command before this one may have taken rights.
+    ctx.session.look_at_rights(&ctx.engine.users);
+    if ctx.session.states.contains(States::RESTRICTED)
+        && let Some((error, errors)) = no_longer_permitted(ctx, ctx.command)
+    {
+        ctx.out.error_bytes(error.as_bytes());
+        ctx.commit.count_errors(errors);
+        return None;
+    }
     let stop = execute_inside(ctx, true)?;
     cold_path();
     let mut errors = ErrorCounts::default();

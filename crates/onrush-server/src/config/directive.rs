@@ -40,6 +40,8 @@ bitflags! {
         const APPLY = 1 << 4;
         /// An integer below 0 has an error text of its own, as where Redis keeps the number without a sign.
         const UNSIGNED = 1 << 5;
+        /// Setting it is a change even if the value is the same: what it names may be another one now.
+        const RELOADS = 1 << 6;
     }
 }
 
@@ -180,6 +182,10 @@ impl Directive {
 
     pub(super) const fn apply(self) -> Self {
         self.with(Flags::APPLY)
+    }
+
+    pub(super) const fn reloads(self) -> Self {
+        self.with(Flags::RELOADS).with(Flags::APPLY)
     }
 
     pub(super) const fn unsigned(self) -> Self {

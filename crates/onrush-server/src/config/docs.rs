@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::directive::{Directive, Kind, TextRule};
-use super::{DIRECTIVES, Flags};
+use super::{Config, DIRECTIVES, Flags, Invocation, load, parse_arguments};
 
 const BEGIN: &str = "<!-- begin: written from the table of directives -->\n";
 const END: &str = "<!-- end: written from the table of directives -->\n";
@@ -21,14 +21,17 @@ const SETS: &[(&str, &str)] = &[
     ("tcp-keepalive", "Seconds between the system's probes of silent clients; 0 sends none."),
     ("protected-mode", "Without a password, only clients of the same machine are served."),
     ("maxclients", "Connections at the same time."),
-    ("client-query-buffer-limit", "Bytes of commands of one connection that wait; beyond it is closed."),
+    ("maxmemory-clients", "Memory of all clients together; beyond it the largest are disconnected. 0 is no limit."),
+    ("client-query-buffer-limit", "Bytes of commands of one connection that wait; beyond it is closed. More than 2 GB means 2 GB."),
     ("client-output-buffer-limit", "For each class of clients: bytes of unread replies and messages at which it is closed, at once and after some seconds."),
-    ("proto-max-bulk-len", "Bytes of the largest argument."),
+    ("proto-max-bulk-len", "Bytes of the largest argument; more than 2 GB means 2 GB."),
     ("pipeline-reply-limit", "Ours: bytes of unread replies above which a connection's commands are read but not executed."),
     ("pipeline-slice-us", "Ours: microseconds a connection may execute before the others of its thread have their turn."),
     ("tracking-table-max-keys", "Keys that are remembered for client-side caching; 0 is no limit."),
     ("workers", "Ours: threads that read, execute and write; by default one for each core."),
     ("busy-poll-us", "Ours: microseconds a worker goes on asking the system for events before it sleeps, where that pays; 0: none."),
+    ("metrics-port", "Ours: TCP port of the metrics for Prometheus, `/metrics` over HTTP; 0: none."),
+    ("metrics-bind", "Ours: address that the metrics are served at."),
     ("gather-connections", "Ours: connections gather on as few workers as hold the load. `no` spreads them over all."),
     ("daemonize", "Goes to the background."),
     ("pidfile", "File that gets the process's number."),
@@ -50,6 +53,8 @@ const SETS: &[(&str, &str)] = &[
     ("lazyfree-lazy-user-flush", "FLUSHALL and FLUSHDB free in the background unless told otherwise."),
     ("busy-reply-threshold", "Milliseconds after which a script counts as busy and others are answered BUSY."),
     ("requirepass", "Password of the default user."),
+    ("aclfile", "File with all users; not together with lines of `user`."),
+    ("acl-pubsub-default", "Whether new users may hear all channels."),
     ("acllog-max-len", "Entries of ACL LOG."),
     ("enable-protected-configs", "Who may change `dir` and `dbfilename` at runtime."),
     ("enable-debug-command", "Who may use DEBUG."),
@@ -93,6 +98,23 @@ const SETS: &[(&str, &str)] = &[
     ("aof-use-rdb-preamble", "A rewrite makes an RDB file; `no` makes commands."),
     ("aof-timestamp-enabled", "Writes notes of the time into the file."),
     ("aof-rewrite-incremental-fsync", "Syncs a rewritten file while it is written."),
+    ("tls-port", "TCP port for TLS; 0 listens on none. `port` may be 0 beside it."),
+    ("tls-cert-file", "File of the server's certificate and those that vouch for it, in PEM form. Setting it again reads it again."),
+    ("tls-key-file", "File of the certificate's key."),
+    ("tls-key-file-pass", "Password of that file."),
+    ("tls-client-cert-file", "File of the certificate that the server shows to other servers; empty: the same one."),
+    ("tls-client-key-file", "File of its key."),
+    ("tls-client-key-file-pass", "Password of that file."),
+    ("tls-ca-cert-file", "File of the authorities that may vouch for clients."),
+    ("tls-ca-cert-dir", "Directory of such files; their names do not matter."),
+    ("tls-auth-clients", "Whether clients have to show a certificate. `optional`: one that is shown must be good."),
+    ("tls-protocols", "`TLSv1.2`, `TLSv1.3` or both; empty: both."),
+    ("tls-ciphers", "Suites of TLS 1.2, named one by one; empty: all that are supported."),
+    ("tls-ciphersuites", "Suites of TLS 1.3, likewise."),
+    ("tls-prefer-server-ciphers", "The server's order of suites decides, not the client's."),
+    ("tls-session-caching", "Clients can resume sessions."),
+    ("tls-session-cache-size", "Sessions that are remembered for that; 0: 1,048,576."),
+    ("tls-session-cache-timeout", "Seconds for which a session can be resumed."),
 ];
 
 fn section() -> String {
@@ -189,6 +211,48 @@ fn what_a_directive_sets_is_told_of_all_that_have_an_effect_and_no_other() {
     assert_eq!(told.len(), there.len());
     there.retain(|name| !told.contains(name));
     assert!(there.is_empty(), "no line in SETS: {there:?}");
+}
+
+/// A configuration with all directives that have an effect, at their defaults. Those that have none, or whose default
+/// depends on the machine, are comments.
+fn example() -> String {
+    let mut text = String::from(
+        "# Configuration of onrush-server: all directives that have an effect, with their defaults.\n\
+         # docs/configuration.md says more. Written from the table of directives; `make docs` writes it anew.\n",
+    );
+    for row in effective() {
+        let (_, sets) = SETS.iter().find(|(name, _)| *name == row.name).expect("each directive has a line in SETS");
+        let default = row.default.trim_matches('"');
+        let off = if default.is_empty() { "# " } else { "" };
+        let value = if default.is_empty() { "\"\"" } else { default };
+        let values = values(&row.kind).replace('`', "");
+        let fixed = if row.flags.contains(Flags::IMMUTABLE) { "; only at the start" } else { "" };
+        let _ = write!(text, "\n# {}\n# Values: {values}{fixed}.\n{off}{} {value}\n", sets.replace('`', ""), row.name);
+    }
+    text
+}
+
+/// Compares the file of this text with it, or writes it anew.
+fn check_file(path: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, text).expect("a file");
+    } else {
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), text, "outdated; run `make docs`");
+    }
+}
+
+#[test]
+fn the_example_of_a_configuration_is_the_defaults() {
+    let text = example();
+    let mut stdin = text.as_bytes();
+    let Invocation::Serve(command_line) = parse_arguments(["-".into()]) else { panic!("not to serve") };
+    let loaded = load(&command_line, &mut stdin).expect("a configuration").config;
+    let default = Config::default();
+    for row in DIRECTIVES {
+        assert_eq!(loaded.get(row.name), default.get(row.name), "{}", row.name);
+    }
+    check_file("contrib/onrush.conf", &text);
 }
 
 /// Run with `UPDATE_DOCS=1` to write the section anew.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::CommandLine;
 use super::directive::Flags;
 use super::text::os_reason;
-use super::users::{self, DefaultUser};
+use super::users;
 use super::value::Value;
 use super::words::Reason;
 use super::{Config, DIRECTIVES, find};
@@ -125,7 +125,7 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
         loader.place = Place { number: lines + 2 + index, included: None, line };
         loader.take_words(words.clone()).map_err(|stop| stop.at(&loader.place))?;
     }
-    let config = loader.finish()?;
+    let config = loader.finish();
     Ok(Loaded { config, config_file })
 }
 
@@ -185,10 +185,8 @@ struct Loader {
     config: Config,
     /// How many files include one another where it reads.
     depth: usize,
-    /// The commands under their new names, once one has been renamed.
+    /// The commands under their new names, once a line needs them.
     commands: Option<CommandTable>,
-    /// What a line says of the default user.
-    user: Option<(DefaultUser, Place)>,
     /// The present line.
     place: Place,
 }
@@ -239,23 +237,16 @@ impl Loader {
     }
 
     fn take_user(&mut self, name: &[u8], rules: &[Vec<u8>]) -> Result<(), Reason> {
-        let user = users::parse(name, rules)?;
-        if self.user.is_some() {
-            return Err(users::DUPLICATE);
-        }
-        self.user = Some((user, self.place.clone()));
+        let line = users::parse(name, rules, self.place.included.is_some(), &self.config.users)?;
+        users::check(&line, self.commands.get_or_insert_with(|| CommandTable::new(FAMILIES)))?;
+        self.config.users.push(line);
         Ok(())
     }
 
     /// The configuration after the last line.
-    fn finish(mut self) -> Result<Config, StartError> {
-        if let Some((user, place)) = self.user {
-            let password = self.config.get("requirepass").unwrap_or_default();
-            let password = user.password_beside(password).map_err(|reason| StartError::Line { place, reason })?;
-            self.config.set_password(password);
-        }
+    fn finish(mut self) -> Config {
         self.config.refresh();
-        Ok(self.config)
+        self.config
     }
 
     /// Reads the files a path or a pattern names, in alphabetical order; a pattern may name none. Relative paths begin

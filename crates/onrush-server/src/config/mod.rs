@@ -32,10 +32,11 @@ pub use arguments::{CommandLine, Invocation, parse_arguments, usage, version};
 pub use directive::{Directive, Flags, Kind, TextRule};
 pub use limits::OutputLimits;
 pub use load::{Loaded, Place, StartError, fatal_error, load};
-pub use rewrite::RewriteError;
+pub use rewrite::{RewriteError, replace_file};
 pub use settings::{Access, Secret, Settings};
 pub use table::DIRECTIVES;
 pub use text::os_reason;
+pub use users::{UserLine, UserLines};
 pub use value::{SavePoint, Value};
 pub use words::Reason;
 
@@ -84,6 +85,8 @@ pub struct Config {
     values: Vec<Value>,
     /// Commands to be renamed, and their new names; an empty one takes the command away.
     pub renamed_commands: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Users, in the order of their lines.
+    pub users: Vec<UserLine>,
     /// Whether a line has set `save`; the first one replaces the default, later ones add to it.
     save_given: bool,
 }
@@ -146,6 +149,7 @@ impl Default for Config {
             settings: Settings::read(&DEFAULTS),
             values: DEFAULTS.clone(),
             renamed_commands: Vec::new(),
+            users: Vec::new(),
             save_given: false,
         }
     }
@@ -234,7 +238,8 @@ impl Config {
         }
         config.save_given = self.save_given;
         config.refresh();
-        rows.retain(|(index, _)| config.values[*index] != self.values[*index]);
+        let reloads = |index: usize| DIRECTIVES[index].flags.contains(Flags::RELOADS);
+        rows.retain(|(index, _)| reloads(*index) || config.values[*index] != self.values[*index]);
         let mut changed: Vec<usize> = rows.iter().map(|(index, _)| *index).collect();
         changed.sort_unstable();
         changed.dedup();
@@ -266,13 +271,6 @@ impl Config {
         if let Some(index) = find(b"maxclients") {
             self.values[index] = Value::Integer(lowered as i64);
             self.refresh();
-        }
-    }
-
-    /// Sets `requirepass`; call [`refresh`](Self::refresh) afterwards.
-    fn set_password(&mut self, password: Vec<u8>) {
-        if let Some(index) = find(b"requirepass") {
-            self.values[index] = Value::Text(password);
         }
     }
 

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onrush_persist::storage::not_a_file;
-use onrush_resp::split_words;
+use onrush_resp::{quoted, split_words};
 
 use super::directive::{Directive, Kind};
 use super::text::os_reason;
-use super::users;
+use super::users::UserLines;
 use super::value::Value;
 use super::{Config, DEFAULTS, DIRECTIVES, find};
 
@@ -52,13 +52,13 @@ impl From<io::Error> for RewriteError {
 impl Config {
     /// Writes these values into `file`, the path [`load`](fn@super::load) gave.
     ///
-    /// A line about the default user is kept true. A missing file is created.
+    /// `users` are written, too. A missing file is created.
     ///
     /// Blocks until the new file is safe on the disk.
     ///
     /// # Errors
     /// There is no file, or the system cannot read or replace it.
-    pub fn rewrite(&self, file: Option<&Path>) -> Result<(), RewriteError> {
+    pub fn rewrite(&self, file: Option<&Path>, users: &UserLines) -> Result<(), RewriteError> {
         let file = file.ok_or(RewriteError::NoFile)?;
         // A link stays a link: its target is replaced.
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -69,16 +69,16 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        Ok(replace_file(&file, &self.rewritten(&old))?)
+        Ok(replace_file(&file, &self.rewritten(&old, users))?)
     }
 
     /// The text of a file after a rewrite, from its text before.
-    pub(super) fn rewritten(&self, old: &[u8]) -> Vec<u8> {
+    pub(super) fn rewritten(&self, old: &[u8], users: &UserLines) -> Vec<u8> {
         let mut file = FileText::read(old);
         for (index, directive) in DIRECTIVES.iter().enumerate() {
             self.rewrite_directive(&mut file, index, directive);
         }
-        self.rewrite_user(&mut file);
+        self.rewrite_users(&mut file, users);
         file.into_bytes()
     }
 
@@ -86,7 +86,7 @@ impl Config {
         let value = &self.values[index];
         let Some(slots) = file.slots.remove(&index) else {
             if *value != DEFAULTS[index] {
-                file.put(Vec::new(), vec![line_of(directive, value)]);
+                file.put(Vec::new(), vec![line_of(directive, value).into_bytes()]);
             }
             return;
         };
@@ -94,21 +94,23 @@ impl Config {
             return;
         }
         let unset = matches!(value, Value::Text(text) if text.is_empty()) && *value == DEFAULTS[index];
-        let lines = if unset { Vec::new() } else { vec![line_of(directive, value)] };
+        let lines = if unset { Vec::new() } else { vec![line_of(directive, value).into_bytes()] };
         file.put(slots, lines);
     }
 
-    /// An included file may have the line; it cannot be changed here.
-    fn rewrite_user(&self, file: &mut FileText) {
+    /// A user of an included file stays there, as it is there.
+    fn rewrite_users(&self, file: &mut FileText, users: &UserLines) {
         let slots = std::mem::take(&mut file.users);
-        let is_true = |line: &[u8]| {
-            let words = split_words(line)?;
-            let user = users::parse(words.get(1)?, &words[2..]).ok()?;
-            user.password_beside(self.requirepass.to_vec()).ok()
+        let is_default =
+            |line: &[u8]| split_words(line).is_some_and(|words| words.get(1).is_some_and(|name| name == b"default"));
+        let has_default = slots.iter().any(|&slot| file.lines[slot].as_deref().is_some_and(is_default));
+        let stays = |line: &[u8]| {
+            let name = line.split(|&byte| byte == b' ').nth(1);
+            self.users.iter().any(|user| user.is_included && Some(&*user.name) == name)
         };
-        if slots.iter().any(|&slot| file.lines[slot].as_deref().and_then(is_true).is_none()) {
-            file.put(slots, vec![format!("user {}", users::line(&self.requirepass))]);
-        }
+        let is_needed = |line: &&Vec<u8>| (has_default || **line != users.plain_default) && !stays(line);
+        let lines = users.all.iter().flatten().filter(is_needed);
+        file.put(slots, lines.map(|line| in_words(line)).collect());
     }
 
     /// What the lines in `slots` set their directive to, if they can be read.
@@ -130,6 +132,15 @@ impl Config {
     }
 }
 
+/// A line of words between spaces as the configuration has it: what would be read otherwise stands in quotes.
+fn in_words(line: &[u8]) -> Vec<u8> {
+    let word = |word: &[u8]| {
+        let is_plain = !word.is_empty() && !word.iter().any(|byte| b"\"'".contains(byte));
+        if is_plain { word.to_vec() } else { quoted(word).into_bytes() }
+    };
+    line.split(|&byte| byte == b' ').map(word).collect::<Vec<_>>().join(&b' ')
+}
+
 fn line_of(directive: &Directive, value: &Value) -> String {
     format!("{} {}", directive.name, value.to_line())
 }
@@ -143,7 +154,7 @@ struct FileText {
     /// The lines that begin with `user`.
     users: Vec<usize>,
     /// What is to be appended.
-    appended: Vec<String>,
+    appended: Vec<Vec<u8>>,
 }
 
 impl FileText {
@@ -172,10 +183,10 @@ impl FileText {
     }
 
     /// Replaces the lines in `slots` by `lines`; drops slots that are left over and appends lines that are left over.
-    fn put(&mut self, slots: Vec<usize>, lines: Vec<String>) {
+    fn put(&mut self, slots: Vec<usize>, lines: Vec<Vec<u8>>) {
         let mut lines = lines.into_iter();
         for slot in slots {
-            self.lines[slot] = lines.next().map(String::into_bytes);
+            self.lines[slot] = lines.next();
         }
         self.appended.extend(lines);
     }
@@ -188,14 +199,14 @@ impl FileText {
             }
             lines.push(MARKER.to_vec());
         }
-        lines.extend(self.appended.into_iter().map(String::into_bytes));
+        lines.extend(self.appended);
         lines.push(Vec::new());
         lines.join(&b'\n')
     }
 }
 
 /// Replaces `file` by `text`, with the old permissions; a crash leaves the old text or the new one.
-fn replace_file(file: &Path, text: &[u8]) -> io::Result<()> {
+pub fn replace_file(file: &Path, text: &[u8]) -> io::Result<()> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use onrush_engine::clients::share::Share;
 use onrush_engine::messages::events::EventClasses;
 
 use super::limits::OutputLimits;
@@ -73,6 +74,7 @@ from_value! {
     u64: Value::Integer(n) => *n as u64, Value::Memory(bytes) => *bytes,
         Value::Permissions(mode) => u64::from(*mode);
     usize: Value::Integer(n) => *n as usize;
+    Share: Value::Memory(bytes) => Share::Bytes(*bytes), Value::Percent(percent) => Share::Percent(*percent);
     &'static str: Value::Enum(word) => *word;
     Access: Value::Enum("yes") => Access::Yes, Value::Enum("local") => Access::Local, Value::Enum(_) => Access::No;
     String: Value::Text(text) => String::from_utf8_lossy(text).into_owned();
@@ -118,6 +120,10 @@ settings! {
     bind: Vec<String> = "bind",
     /// TCP port; 0 is none.
     port: u64 = "port",
+    /// TCP port of the metrics; 0 is none.
+    metrics_port: u64 = "metrics-port",
+    /// Address of the metrics.
+    metrics_bind: String = "metrics-bind",
     /// Connections the kernel may hold for us.
     tcp_backlog: u64 = "tcp-backlog",
     /// Path of the Unix socket; empty is none.
@@ -184,8 +190,12 @@ settings! {
     busy_reply_threshold: u64 = "busy-reply-threshold",
     /// Password of the default user; empty is none.
     requirepass: Secret = "requirepass",
+    /// The file with all users; empty is none.
+    aclfile: String = "aclfile",
     /// `allchannels` or `resetchannels`: what new users may subscribe to.
     acl_pubsub_default: &'static str = "acl-pubsub-default",
+    /// Memory that all clients may hold together.
+    maxmemory_clients: Share = "maxmemory-clients",
     /// Keys that clients are known to have read, at most; 0 is no limit.
     tracking_table_max_keys: u64 = "tracking-table-max-keys",
     /// Entries ACL LOG keeps.
@@ -278,4 +288,42 @@ settings! {
     rdbchecksum: bool = "rdbchecksum",
     /// Whether a snapshot is synced piece by piece.
     rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync",
+    /// Port for TLS; 0 listens on none.
+    tls_port: u64 = "tls-port",
+    /// File of the server's certificate.
+    tls_cert_file: String = "tls-cert-file",
+    /// File of its key.
+    tls_key_file: String = "tls-key-file",
+    /// Password of that file.
+    tls_key_file_pass: Secret = "tls-key-file-pass",
+    /// File of the certificate that the server shows to other servers; empty: the same one.
+    tls_client_cert_file: String = "tls-client-cert-file",
+    /// File of its key.
+    tls_client_key_file: String = "tls-client-key-file",
+    /// Password of that file.
+    tls_client_key_file_pass: Secret = "tls-client-key-file-pass",
+    /// File of the authorities that may vouch for clients and other servers.
+    tls_ca_cert_file: String = "tls-ca-cert-file",
+    /// Directory of such files.
+    tls_ca_cert_dir: String = "tls-ca-cert-dir",
+    /// Whether clients have to show a certificate: `yes`, `no` or `optional`.
+    tls_auth_clients: &'static str = "tls-auth-clients",
+    /// Whether links of replication are encrypted.
+    tls_replication: bool = "tls-replication",
+    /// Whether links of the cluster are encrypted.
+    tls_cluster: bool = "tls-cluster",
+    /// Versions of TLS; empty: all.
+    tls_protocols: String = "tls-protocols",
+    /// Suites of TLS 1.2; empty: all.
+    tls_ciphers: String = "tls-ciphers",
+    /// Suites of TLS 1.3; empty: all.
+    tls_ciphersuites: String = "tls-ciphersuites",
+    /// Whether the server's order of suites decides, and not the client's.
+    tls_prefer_server_ciphers: bool = "tls-prefer-server-ciphers",
+    /// Whether clients can resume sessions.
+    tls_session_caching: bool = "tls-session-caching",
+    /// Most sessions that can be resumed; 0: no limit of the operator's.
+    tls_session_cache_size: u64 = "tls-session-cache-size",
+    /// Seconds for which a session can be resumed.
+    tls_session_cache_timeout: u64 = "tls-session-cache-timeout",
 }

@@ -39,10 +39,10 @@ const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
 const WHO: &[&str] = &["no", "yes", "local"];
 const TLS_AUTH: &[&str] = &["no", "yes", "optional"];
 
-const NO_ACL: &str = "there are no users besides the default one";
 const NO_CLUSTER: &str = "there is no cluster mode";
 const NO_COMPRESSION: &str = "nodes of lists are not compressed";
 const NO_CRASH_REPORT: &str = "there is no crash report, and the watchdog is always on";
+const NO_CYCLES: &str = "connections are accepted as they come, without a limit for each cycle";
 const NO_DEFRAG: &str = "there is no active defragmentation";
 const NO_IO_THREADS: &str = "`workers` sets how many threads read, execute and write";
 const NO_LOCALE: &str = "texts are compared byte by byte";
@@ -51,7 +51,6 @@ const NO_OS: &str = "left to the service manager";
 const NO_REHASH: &str = "the table of a shard is small and grows at once";
 const NO_REPLICATION: &str = "there is no replication";
 const NO_TITLE: &str = "the process keeps its title";
-const NO_TLS: &str = "TLS is not supported yet";
 
 const REPLICATION_REFUSED: &str = "replication is not supported yet";
 
@@ -68,14 +67,11 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("tcp-keepalive", 0, I32_MAX, "300"),
     boolean("protected-mode", "yes"),
     integer("socket-mark-id", 0, U32_MAX, "0").unsigned().immutable().no_effect(NO_OS),
-    integer("max-new-connections-per-cycle", 1, 1000, "10")
-        .unsigned()
-        .no_effect("connections are accepted as they come, without a limit for each cycle"),
-    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").unsigned().no_effect(NO_TLS),
+    integer("max-new-connections-per-cycle", 1, 1000, "10").unsigned().no_effect(NO_CYCLES),
+    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").unsigned().no_effect(NO_CYCLES),
     // Clients and pipelines.
     integer("maxclients", 1, U32_MAX, "10000").unsigned().apply(),
-    special("maxmemory-clients", MemoryOrPercent, "0")
-        .no_effect("each connection's buffers are bounded, their sum is not"),
+    special("maxmemory-clients", MemoryOrPercent, "0"),
     memory("client-query-buffer-limit", 1 << 20, BYTES_MAX, "1gb").unsigned(),
     special("client-output-buffer-limit", OutputLimits, "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"),
     memory("proto-max-bulk-len", 1 << 20, BYTES_MAX, "512mb"),
@@ -84,6 +80,8 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("tracking-table-max-keys", 0, I64_MAX, "1000000").unsigned(),
     // Process.
     integer("workers", 1, 1024, "").immutable(),
+    integer("metrics-port", 0, 65535, "0").immutable(),
+    text("metrics-bind", "127.0.0.1").immutable(),
     boolean("gather-connections", "yes"),
     integer("busy-poll-us", 0, 1_000, "20"),
     boolean("daemonize", "no").immutable(),
@@ -143,8 +141,8 @@ pub static DIRECTIVES: &[Directive] = &[
         .no_effect("functions that Lua 5.1 deprecates do not exist"),
     // Security.
     text("requirepass", "").sensitive().apply(),
-    text("aclfile", "").immutable().only_default("ACL files are not supported yet"),
-    one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").no_effect(NO_ACL),
+    text("aclfile", "").immutable(),
+    one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels"),
     integer("acllog-max-len", 0, I64_MAX, "128"),
     one_of("enable-protected-configs", WHO, "no").immutable(),
     one_of("enable-debug-command", WHO, "no").immutable(),
@@ -256,24 +254,24 @@ pub static DIRECTIVES: &[Directive] = &[
     special("cluster-announce-human-nodename", Text(NodeName), "").no_effect(NO_CLUSTER),
     one_of("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").no_effect(NO_CLUSTER),
     // TLS.
-    integer("tls-port", 0, 65535, "0").only_default(NO_TLS),
-    text("tls-cert-file", "").no_effect(NO_TLS),
-    text("tls-key-file", "").no_effect(NO_TLS),
-    text("tls-key-file-pass", "").sensitive().no_effect(NO_TLS),
-    text("tls-client-cert-file", "").no_effect(NO_TLS),
-    text("tls-client-key-file", "").no_effect(NO_TLS),
-    text("tls-client-key-file-pass", "").sensitive().no_effect(NO_TLS),
-    text("tls-dh-params-file", "").no_effect(NO_TLS),
-    text("tls-ca-cert-file", "").no_effect(NO_TLS),
-    text("tls-ca-cert-dir", "").no_effect(NO_TLS),
-    one_of("tls-auth-clients", TLS_AUTH, "yes").no_effect(NO_TLS),
-    boolean("tls-replication", "no").only_default(NO_TLS),
-    boolean("tls-cluster", "no").only_default(NO_TLS),
-    text("tls-protocols", "").no_effect(NO_TLS),
-    text("tls-ciphers", "").no_effect(NO_TLS),
-    text("tls-ciphersuites", "").no_effect(NO_TLS),
-    boolean("tls-prefer-server-ciphers", "no").no_effect(NO_TLS),
-    boolean("tls-session-caching", "yes").no_effect(NO_TLS),
-    integer("tls-session-cache-size", 0, I32_MAX, "20480").no_effect(NO_TLS),
-    integer("tls-session-cache-timeout", 0, I32_MAX, "300").no_effect(NO_TLS),
+    integer("tls-port", 0, 65535, "0").apply(),
+    text("tls-cert-file", "").reloads(),
+    text("tls-key-file", "").reloads(),
+    text("tls-key-file-pass", "").sensitive().reloads(),
+    text("tls-client-cert-file", "").reloads(),
+    text("tls-client-key-file", "").reloads(),
+    text("tls-client-key-file-pass", "").sensitive().reloads(),
+    text("tls-dh-params-file", "").no_effect("keys are exchanged over elliptic curves only"),
+    text("tls-ca-cert-file", "").reloads(),
+    text("tls-ca-cert-dir", "").reloads(),
+    one_of("tls-auth-clients", TLS_AUTH, "yes").apply(),
+    boolean("tls-replication", "no").no_effect(NO_REPLICATION),
+    boolean("tls-cluster", "no").no_effect(NO_CLUSTER),
+    text("tls-protocols", "").apply(),
+    text("tls-ciphers", "").apply(),
+    text("tls-ciphersuites", "").apply(),
+    boolean("tls-prefer-server-ciphers", "no").apply(),
+    boolean("tls-session-caching", "yes").apply(),
+    integer("tls-session-cache-size", 0, I32_MAX, "20480").apply(),
+    integer("tls-session-cache-timeout", 0, I32_MAX, "300").apply(),
 ];

@@ -3,6 +3,7 @@
 //! `loglevel` names five levels: `warning` is tracing's error and warn, `notice` is info, `verbose` is debug and
 //! `debug` is trace; `nothing` is none. Times are in UTC.
 
+mod complaints;
 mod sink;
 mod time;
 
@@ -17,6 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::config::Config;
+pub use complaints::Complaints;
 use sink::{Line, Sink};
 use time::Timestamp;
 

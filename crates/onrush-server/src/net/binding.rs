@@ -5,11 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::config::{Config, os_reason};
 
+/// Clients that may wait to be accepted on a Unix socket; the system may allow fewer.
+const UNIX_BACKLOG: i32 = 4096;
+
 /// An address to listen on.
+#[derive(Clone)]
 pub struct Address {
     /// As it is configured.
     name: String,
@@ -25,6 +29,11 @@ impl Address {
         self.port
     }
 
+    /// Whether it is configured alike.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.name, self.is_optional, self.port) == (&other.name, other.is_optional, other.port)
+    }
+
     /// What follows from an error: none if the machine may do without the address.
     fn judge(&self, error: &BindError) -> Result<(), String> {
         let Self { name, port, .. } = self;
@@ -36,12 +45,12 @@ impl Address {
     }
 }
 
-/// All TCP addresses of a configuration; none if its port is 0. Waits for name servers.
+/// All TCP addresses of a configuration for that port; none if it is 0. Waits for name servers.
 ///
 /// # Errors
 /// A text that names what has no address, and the reason.
-pub fn resolve_all(config: &Config) -> Result<Vec<Address>, String> {
-    let port = config.port as u16;
+pub fn resolve_all(config: &Config, port: u64) -> Result<Vec<Address>, String> {
+    let port = port as u16;
     let names = if port == 0 { &[] } else { config.bind.as_slice() };
     let mut addresses = Vec::new();
     for name in names {
@@ -73,6 +82,7 @@ pub fn bind_all_tcp(addresses: &[Address], backlog: i32) -> Result<Vec<TcpListen
 }
 
 /// Why an address cannot be bound.
+#[derive(Clone)]
 struct BindError {
     /// In the words of redis-server.
     reason: String,
@@ -123,13 +133,43 @@ fn resolve(name: &str) -> Result<IpAddr, BindError> {
 /// # Errors
 /// The system's.
 pub fn bind_unix(path: &str, mode: u32) -> io::Result<UnixListener> {
+    let socket = place_unix(path, mode)?;
+    socket.listen(UNIX_BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The socket with its permissions, before it listens: nobody connects by those that the system has given it.
+fn place_unix(path: &str, mode: u32) -> io::Result<Socket> {
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket()) {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
     if mode != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_unix_socket_has_its_permissions_before_anybody_can_connect() {
+        let path = std::env::temp_dir().join(format!("onrush-place-{}", std::process::id()));
+        let path = path.to_str().expect("plain");
+        let connect = || UnixStream::connect(path).map_err(|error| error.kind()).err();
+        let mode = || std::fs::symlink_metadata(path).expect("a socket").permissions().mode() & 0o777;
+        let placed = place_unix(path, 0o700).expect("a socket");
+        assert_eq!((mode(), connect()), (0o700, Some(io::ErrorKind::ConnectionRefused)));
+        drop(placed);
+        // It replaces what a process has left that was killed.
+        let _listener = bind_unix(path, 0o600).expect("a socket");
+        assert_eq!((mode(), connect()), (0o600, None));
+        std::fs::remove_file(path).expect("it is there");
+    }
 }

@@ -129,8 +129,9 @@ impl Connection {
         handle: Arc<ClientHandle>,
         waker: &Waker,
     ) -> Self {
-        let authenticated = !server.settings.password_set.load(Relaxed);
+        let authenticated = !server.users.needs_login();
         handle.set_waker(waker);
+        handle.tls_bytes.store(socket.tls_bytes() as u64, Relaxed);
         Self {
             socket,
             server,
@@ -216,7 +217,8 @@ impl Connection {
             space[..carried].copy_from_slice(self.query.carried());
         }
         let end = space.len().min(carried.saturating_add(len_max));
-        let len = self.socket.read(&mut space[carried..end])?;
+        let read = self.socket.read(&mut space[carried..end]);
+        let len = read.inspect_err(|_| self.note_kept())?;
         if len == 0 {
             cold_path();
             self.eof = true;
@@ -262,7 +264,7 @@ impl Connection {
                 Err(_) => return After::End,
             }
         }
-        self.note_end(result);
+        self.note_end(result, input);
         self.query.keep_rest(input, result);
         if self.is_over_query_limit() {
             self.over_query_limit();
@@ -324,6 +326,7 @@ impl Connection {
                 Ok(0) => self.eof = true,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.note_kept();
                     if self.may_take_mail() {
                         continue;
                     }
@@ -486,11 +489,23 @@ impl Connection {
         let activity = &self.session.handle.activity;
         activity.note_batch(now_ms, commands);
         activity.db.store(self.session.db, Relaxed);
-        let is_idle = self.reply.capacity() == 0 && self.query.is_unallocated() && self.input == Input::UsedUp;
+        let is_idle = self.reply.capacity() == 0
+            && self.query.is_unallocated()
+            && self.input == Input::UsedUp
+            && self.socket.input_bytes() == 0;
         if !(is_idle && self.is_published_idle) {
             cold_path();
             self.publish_buffers();
             self.is_published_idle = is_idle;
+        }
+    }
+
+    /// A read has brought nothing; what the socket keeps of it counts as the client's.
+    #[cold]
+    fn note_kept(&mut self) {
+        if self.socket.input_bytes() > 0 {
+            self.publish_buffers();
+            self.is_published_idle = false;
         }
     }
 
@@ -506,6 +521,10 @@ impl Connection {
         self.stats.pipeline.note_reply_bytes(reply_bytes);
         self.stats.pipeline.note_query_bytes(query_bytes);
         handle.query_free_bytes.store(self.query.free_len() as u64, Relaxed);
+        handle.tls_bytes.store(self.socket.tls_bytes() as u64, Relaxed);
+        let waiting = self.session.waiter.as_ref().map_or(0, |waiter| waiter.held_bytes);
+        handle.waiting_command_bytes.store(waiting as u64, Relaxed);
+        self.server.count_client(handle);
     }
 }
 

@@ -9,8 +9,40 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::config::{Config, os_reason};
 use crate::net::binding::{Address, bind_all_tcp, resolve_all};
 
-/// A request to the first thread: to accept on these TCP sockets in place of the present ones, which are closed.
+/// What is spoken on a TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The protocol as it is: `port`.
+    Plain,
+    /// The same under TLS: `tls-port`.
+    Tls,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Tls];
+
+    /// Its name in logs and INFO.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+
+    /// The port for it; 0 if there is none.
+    pub fn port(self, config: &Config) -> u64 {
+        match self {
+            Self::Plain => config.port,
+            Self::Tls => config.tls_port,
+        }
+    }
+}
+
+/// A request to the first thread: to accept on these TCP sockets in place of the present ones of that kind, which are
+/// closed.
 pub struct ListenChange {
+    pub(crate) kind: Kind,
     pub(crate) sockets: Vec<TcpListener>,
     pub(crate) done: SyncSender<io::Result<()>>,
 }
@@ -18,13 +50,14 @@ pub struct ListenChange {
 /// Where the server listens for TCP connections.
 pub struct Listening {
     changes: UnboundedSender<ListenChange>,
-    addresses: Vec<Address>,
+    /// By kind.
+    addresses: [Vec<Address>; 2],
     backlog: i32,
 }
 
 impl Listening {
-    /// The server listens at these addresses.
-    pub fn new(changes: UnboundedSender<ListenChange>, addresses: Vec<Address>, config: &Config) -> Self {
+    /// The server listens at these addresses, by kind.
+    pub fn new(changes: UnboundedSender<ListenChange>, addresses: [Vec<Address>; 2], config: &Config) -> Self {
         Self { changes, addresses, backlog: config.tcp_backlog as i32 }
     }
 
@@ -32,33 +65,51 @@ impl Listening {
     /// wait for.
     ///
     /// With another port the old and the new sockets exist together for a moment, so that no client is refused; with the
-    /// same port the old sockets must be closed first.
+    /// same port the old sockets must be closed first. A kind whose addresses stay is left alone.
     ///
     /// # Errors
     /// Why that failed; the server still listens where it did before.
     pub fn change(&mut self, config: &Config) -> Result<(), String> {
-        let wanted = resolve_all(config)?;
-        let keeps_port =
-            wanted.iter().any(|wanted| self.addresses.iter().any(|present| present.port() == wanted.port()));
-        if keeps_port {
-            self.exchange(Vec::new())?;
+        let mut wanted = [Vec::new(), Vec::new()];
+        for kind in Kind::ALL {
+            wanted[kind as usize] = resolve_all(config, kind.port(config))?;
         }
-        let changed = bind_all(&wanted, self.backlog).and_then(|sockets| self.exchange(sockets));
-        if changed.is_ok() {
-            self.addresses = wanted;
-        } else if keeps_port {
-            let restored = bind_all_tcp(&self.addresses, self.backlog).and_then(|sockets| self.exchange(sockets));
-            if let Err(error) = restored {
-                tracing::error!("Can't listen on the previous addresses again either: {error}");
+        let before = self.addresses.clone();
+        for (kind, wanted) in Kind::ALL.into_iter().zip(wanted) {
+            if let Err(error) = self.change_kind(kind, wanted) {
+                for (kind, before) in Kind::ALL.into_iter().zip(before) {
+                    if let Err(error) = self.change_kind(kind, before) {
+                        tracing::error!("Can't listen on the previous addresses again either: {error}");
+                    }
+                }
+                return Err(error);
             }
         }
-        changed
+        Ok(())
+    }
+
+    fn change_kind(&mut self, kind: Kind, wanted: Vec<Address>) -> Result<(), String> {
+        let present = &self.addresses[kind as usize];
+        let is_same = wanted.len() == present.len()
+            && wanted.iter().zip(present).all(|(wanted, present)| wanted.is_like(present));
+        if is_same {
+            return Ok(());
+        }
+        let keeps_port = wanted.iter().any(|wanted| present.iter().any(|present| present.port() == wanted.port()));
+        if keeps_port {
+            self.exchange(kind, Vec::new())?;
+            // Its sockets are closed.
+            self.addresses[kind as usize] = Vec::new();
+        }
+        bind_all(&wanted, self.backlog).and_then(|sockets| self.exchange(kind, sockets))?;
+        self.addresses[kind as usize] = wanted;
+        Ok(())
     }
 
     /// Has the first thread accept on these sockets in place of the present ones.
-    fn exchange(&self, sockets: Vec<TcpListener>) -> Result<(), String> {
+    fn exchange(&self, kind: Kind, sockets: Vec<TcpListener>) -> Result<(), String> {
         let (done, result) = std::sync::mpsc::sync_channel(1);
-        let sent = self.changes.send(ListenChange { sockets, done }).is_ok();
+        let sent = self.changes.send(ListenChange { kind, sockets, done }).is_ok();
         match result.recv() {
             Ok(result) if sent => result.map_err(|error| os_reason(&error)),
             _ => Err("The server is shutting down".to_owned()),

@@ -9,24 +9,27 @@ use std::time::Duration;
 
 use onrush_engine::clients::client::ClientHandle;
 use onrush_persist::threads;
+use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::config::{Config, os_reason};
+use crate::log::Complaints;
 use crate::net::binding::{Address, bind_all_tcp, bind_unix, resolve_all};
-use crate::net::listen_change::{ListenChange, Listening};
+use crate::net::listen_change::{Kind, ListenChange, Listening};
 use crate::net::socket;
 use crate::process::server::Server;
+use crate::tls::errors::HandshakeError;
+use crate::tls::handshake::{let_read, shake_hands};
+use crate::tls::stream::{Established, TlsStream};
 use crate::workers::mailbox::Mailbox;
 
 /// Wait before the next try when the system cannot accept, mostly because file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// At most one log line about failed accepts in this time.
-const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often, and at what interval, the listener looks for room before it refuses a client.
 const FULL_CHECKS: usize = 10;
@@ -48,8 +51,9 @@ start.\r\n";
 
 /// The sockets of a server, bound and listening.
 pub struct Listeners {
-    tcp: Vec<std::net::TcpListener>,
-    addresses: Vec<Address>,
+    /// By kind.
+    tcp: [Vec<std::net::TcpListener>; 2],
+    addresses: [Vec<Address>; 2],
     unix: Option<std::os::unix::net::UnixListener>,
 }
 
@@ -59,14 +63,18 @@ impl Listeners {
     /// # Errors
     /// Why the server cannot listen. The log has named the address already.
     pub fn bind(config: &Config) -> Result<Self, String> {
-        let bound = resolve_all(config).and_then(|addresses| {
-            let tcp = bind_all_tcp(&addresses, config.tcp_backlog as i32)?;
-            Ok((addresses, tcp))
-        });
-        let (addresses, tcp) = bound.map_err(|error| {
-            tracing::warn!("Warning: {error}");
-            format!("Failed listening on port {} (tcp), aborting.", config.port)
-        })?;
+        let (mut tcp, mut addresses) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for kind in Kind::ALL {
+            let port = kind.port(config);
+            let bound = resolve_all(config, port).and_then(|addresses| {
+                let tcp = bind_all_tcp(&addresses, config.tcp_backlog as i32)?;
+                Ok((addresses, tcp))
+            });
+            (addresses[kind as usize], tcp[kind as usize]) = bound.map_err(|error| {
+                tracing::warn!("Warning: {error}");
+                format!("Failed listening on port {port} ({}), aborting.", kind.name())
+            })?;
+        }
         let unix = match config.unixsocket.as_str() {
             "" => None,
             path => Some(
@@ -74,7 +82,7 @@ impl Listeners {
                     .map_err(|error| format!("Failed opening Unix socket: bind: {}", os_reason(&error)))?,
             ),
         };
-        if tcp.is_empty() && unix.is_none() {
+        if tcp.iter().all(Vec::is_empty) && unix.is_none() {
             return Err("Configured to not listen anywhere, exiting.".to_owned());
         }
         Ok(Self { tcp, addresses, unix })
@@ -86,10 +94,10 @@ impl Listeners {
         (Listening::new(changes, std::mem::take(&mut self.addresses), config), requests)
     }
 
-    /// What there is to connect to: `tcp`, `unix`.
+    /// What there is to connect to: `tcp`, `unix`, `tls`.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let tcp = (!self.tcp.is_empty()).then_some("tcp");
-        tcp.into_iter().chain(self.unix.as_ref().map(|_| "unix"))
+        let [plain, tls] = Kind::ALL.map(|kind| (!self.tcp[kind as usize].is_empty()).then_some(kind.name()));
+        [plain, self.unix.as_ref().map(|_| "unix"), tls].into_iter().flatten()
     }
 
     /// Accepts connections on all of them, and on other TCP sockets when it is told to, until its task ends.
@@ -107,15 +115,19 @@ impl Listeners {
             let listener = UnixListener::from_std(listener)?;
             unix.spawn(accept_unix(server, listener, Arc::clone(&workers)));
         }
-        let mut tcp = accept_all(server, self.tcp, &workers)?;
+        let [plain, tls] = self.tcp;
+        let mut plain = accept_all(server, Kind::Plain, plain, &workers)?;
+        let mut tls = accept_all(server, Kind::Tls, tls, &workers)?;
         loop {
             tokio::select! {
                 Some(ended) = unix.join_next() => check(ended),
-                Some(ended) = tcp.join_next() => check(ended),
-                Some(ListenChange { sockets, done }) = changes.recv() => {
-                    let result = match accept_all(server, sockets, &workers) {
+                Some(ended) = plain.join_next() => check(ended),
+                Some(ended) = tls.join_next() => check(ended),
+                Some(ListenChange { kind, sockets, done }) = changes.recv() => {
+                    let result = match accept_all(server, kind, sockets, &workers) {
                         Ok(wanted) => {
-                            std::mem::replace(&mut tcp, wanted).shutdown().await;
+                            let present = if kind == Kind::Plain { &mut plain } else { &mut tls };
+                            std::mem::replace(present, wanted).shutdown().await;
                             Ok(())
                         }
                         Err(error) => Err(error),
@@ -139,36 +151,35 @@ fn check(ended: Result<(), JoinError>) {
     }
 }
 
-/// Accepts on each socket, in a task of its own.
+/// Accepts on each socket, in a task of its own; those for TLS have a thread of their own.
 fn accept_all(
     server: &'static Server,
+    kind: Kind,
     listeners: Vec<std::net::TcpListener>,
     workers: &Arc<[Arc<Mailbox>]>,
 ) -> io::Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
+    if listeners.is_empty() {
+        return Ok(tasks);
+    }
+    let thread = match kind {
+        Kind::Plain => Handle::current(),
+        Kind::Tls => server.host.tls.thread()?,
+    };
+    let _entered = thread.enter();
     for listener in listeners {
-        tasks.spawn(accept_tcp(server, TcpListener::from_std(listener)?, Arc::clone(workers)));
+        let listener = TcpListener::from_std(listener)?;
+        tasks.spawn_on(accept_tcp(server, kind, listener, Arc::clone(workers)), &thread);
     }
     Ok(tasks)
 }
 
-/// Keeps the log readable while accepts fail again and again.
-#[derive(Default)]
-struct Complaints {
-    last: Option<std::time::Instant>,
-}
-
-impl Complaints {
-    fn tell(&mut self, error: &io::Error) {
-        if self.last.is_none_or(|last| last.elapsed() >= ACCEPT_LOG_INTERVAL) {
-            self.last = Some(std::time::Instant::now());
-            tracing::warn!("Accepting client connection: accept: {}", os_reason(error));
-        }
-    }
-}
-
-async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc<[Arc<Mailbox>]>) {
-    let mut complaints = Complaints::default();
+async fn accept_tcp(server: &'static Server, kind: Kind, listener: TcpListener, workers: Arc<[Arc<Mailbox>]>) {
+    let admit = match kind {
+        Kind::Plain => admit_tcp,
+        Kind::Tls => admit_tls,
+    };
+    let complaints = Complaints::new();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -176,35 +187,27 @@ async fn accept_tcp(server: &'static Server, listener: TcpListener, workers: Arc
                     && let Some(late) = Late::begin().await
                 {
                     let workers = Arc::clone(&workers);
-                    tokio::spawn(late.admit(server, workers, move |workers| admit_tcp(server, stream, peer, workers)));
-                } else if let Err(error) = admit_tcp(server, stream, peer, &workers) {
+                    tokio::spawn(late.admit(server, workers, move |workers| admit(server, stream, peer, workers)));
+                } else if let Err(error) = admit(server, stream, peer, &workers) {
                     tracing::debug!("Client {peer} went away while it was accepted: {error}");
                 }
             }
             Err(error) => {
-                complaints.tell(&error);
+                complaints.tell(format_args!("Accepting client connection: accept: {}", os_reason(&error)));
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
 }
 
-fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, workers: &[Arc<Mailbox>]) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (keepalive_s, protected) = {
-        let config = server.host.config.read();
-        (config.tcp_keepalive, config.protected_mode && config.requirepass.is_empty())
-    };
-    if keepalive_s > 0 {
-        let interval = Duration::from_secs((keepalive_s / 3).max(1));
-        let keepalive =
-            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
-        // The system may not support these times; the connection works without them.
-        if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
-            tracing::debug!("No TCP keepalive for {peer}: {error}");
-        }
-    }
-    if protected && !peer.ip().to_canonical().is_loopback() {
+fn admit_tcp(
+    server: &'static Server,
+    stream: TcpStream,
+    peer: SocketAddr,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> io::Result<()> {
+    set_up(server, &stream, peer)?;
+    if is_kept_out(server, peer) {
         return refuse(server, stream.into_std()?, PROTECTED);
     }
     let place = match Place::take(server) {
@@ -220,8 +223,93 @@ fn admit_tcp(server: &'static Server, stream: TcpStream, peer: SocketAddr, worke
     Ok(())
 }
 
+/// As [`admit_tcp`], after a handshake in a task of its own. A client that is one too many would not understand a text.
+fn admit_tls(
+    server: &'static Server,
+    stream: TcpStream,
+    peer: SocketAddr,
+    workers: &Arc<[Arc<Mailbox>]>,
+) -> io::Result<()> {
+    set_up(server, &stream, peer)?;
+    let (Ok(place), Some(config)) = (Place::take(server), server.host.tls.server()) else {
+        server.stats.connections_rejected.fetch_add(1, Relaxed);
+        return Ok(());
+    };
+    let workers = Arc::clone(workers);
+    tokio::spawn(meet(place, stream, peer, config, workers));
+    Ok(())
+}
+
+/// At most some log lines about failed handshakes in a while.
+static FAILED: Complaints = Complaints::new();
+
+async fn meet(
+    place: Place,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    config: Arc<ServerConfig>,
+    workers: Arc<[Arc<Mailbox>]>,
+) {
+    let error = match shake_hands(&mut stream, config).await {
+        Ok(established) => match begin(place, stream, peer, established, &workers) {
+            Ok(()) => return,
+            Err(error) => return tracing::debug!("Client {peer} went away while it was accepted: {error}"),
+        },
+        Err(error) => error,
+    };
+    match error {
+        // Who only looks whether the port is open is no reason for a line.
+        HandshakeError::Closed | HandshakeError::Io(_) => {
+            tracing::debug!("Error accepting a client connection: {error} (addr={peer})");
+        }
+        _ => {
+            FAILED.tell(format_args!("Error accepting a client connection: {error} (addr={peer})"));
+            let_read(stream).await;
+        }
+    }
+}
+
+fn begin(
+    place: Place,
+    stream: TcpStream,
+    peer: SocketAddr,
+    established: Established,
+    workers: &[Arc<Mailbox>],
+) -> io::Result<()> {
+    let laddr = stream.local_addr()?.to_string();
+    let fd = stream.as_raw_fd();
+    let mut stream = TlsStream::new(stream.into_std()?, established);
+    if is_kept_out(place.0, peer) {
+        place.0.stats.connections_rejected.fetch_add(1, Relaxed);
+        return stream.write(PROTECTED).map(drop);
+    }
+    place.hand_over(workers, peer.to_string(), laddr, fd, false, stream.into());
+    Ok(())
+}
+
+fn set_up(server: &Server, stream: &TcpStream, peer: SocketAddr) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive_s = server.host.config.read().tcp_keepalive;
+    if keepalive_s > 0 {
+        let interval = Duration::from_secs((keepalive_s / 3).max(1));
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval).with_retries(3);
+        // The system may not support these times; the connection works without them.
+        if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+            tracing::debug!("No TCP keepalive for {peer}: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// Whether protected mode lets only this machine in, and the client is elsewhere.
+fn is_kept_out(server: &Server, peer: SocketAddr) -> bool {
+    let is_protected = server.host.config.read().protected_mode && server.users.is_open();
+    is_protected && !peer.ip().to_canonical().is_loopback()
+}
+
 async fn accept_unix(server: &'static Server, listener: UnixListener, workers: Arc<[Arc<Mailbox>]>) {
-    let mut complaints = Complaints::default();
+    let complaints = Complaints::new();
     let path = server.host.config.read().unixsocket.clone();
     loop {
         match listener.accept().await {
@@ -238,7 +326,7 @@ async fn accept_unix(server: &'static Server, listener: UnixListener, workers: A
                 }
             }
             Err(error) => {
-                complaints.tell(&error);
+                complaints.tell(format_args!("Accepting client connection: accept: {}", os_reason(&error)));
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
@@ -279,7 +367,7 @@ impl Late {
         self,
         server: &'static Server,
         workers: Arc<[Arc<Mailbox>]>,
-        admit: impl FnOnce(&[Arc<Mailbox>]) -> io::Result<()> + Send,
+        admit: impl FnOnce(&Arc<[Arc<Mailbox>]>) -> io::Result<()> + Send,
     ) {
         for _ in 0..FULL_CHECKS {
             tokio::time::sleep(FULL_WAIT).await;
@@ -322,7 +410,8 @@ impl Place {
         let server = self.0;
         server.stats.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
-        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms()));
+        let user = Arc::clone(server.users.default_user());
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms(), user));
         server.clients.add(Arc::clone(&handle));
         workers[server.host.worker_for(id)].hand_over(socket, handle);
         std::mem::forget(self);

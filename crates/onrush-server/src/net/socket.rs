@@ -9,6 +9,8 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use rustix::net::{self, RecvFlags, SendFlags};
 
+use crate::tls::stream::{Behind, STATE_BYTES, Sink, Slice, TlsStream};
+
 /// A socket of a client, watched by its worker. Events are edge-triggered: a read that returns less than it could has
 /// emptied the socket, and a new event announces the next bytes.
 pub struct Socket {
@@ -22,6 +24,7 @@ pub struct Socket {
 enum Kind {
     Tcp(mio::net::TcpStream),
     Unix(mio::net::UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl From<std::net::TcpStream> for Socket {
@@ -33,6 +36,13 @@ impl From<std::net::TcpStream> for Socket {
 impl From<std::os::unix::net::UnixStream> for Socket {
     fn from(stream: std::os::unix::net::UnixStream) -> Self {
         Self::new(Kind::Unix(mio::net::UnixStream::from_std(stream)))
+    }
+}
+
+impl From<TlsStream> for Socket {
+    fn from(stream: TlsStream) -> Self {
+        // The handshake may have read what no event will announce.
+        Self { readable: true, ..Self::new(Kind::Tls(Box::new(stream))) }
     }
 }
 
@@ -50,6 +60,7 @@ impl Socket {
         match &mut self.kind {
             Kind::Tcp(stream) => registry.register(stream, token, interest),
             Kind::Unix(stream) => registry.register(stream, token, interest),
+            Kind::Tls(stream) => registry.register(stream.tcp_mut(), token, interest),
         }
     }
 
@@ -61,6 +72,7 @@ impl Socket {
         match &mut self.kind {
             Kind::Tcp(stream) => registry.deregister(stream),
             Kind::Unix(stream) => registry.deregister(stream),
+            Kind::Tls(stream) => registry.deregister(stream.tcp_mut()),
         }
     }
 
@@ -90,6 +102,27 @@ impl Socket {
         self.writable
     }
 
+    /// Bytes of memory that it holds for what has come and was not read.
+    #[inline]
+    pub fn input_bytes(&self) -> usize {
+        if let Kind::Tls(stream) = &self.kind { stream.input_bytes() } else { 0 }
+    }
+
+    /// Bytes of memory that it holds for what was written and is not with the system.
+    #[inline]
+    pub fn output_bytes(&self) -> usize {
+        if let Kind::Tls(stream) = &self.kind { stream.output_bytes() } else { 0 }
+    }
+
+    /// Bytes of memory for encryption, its state included.
+    #[inline]
+    pub fn tls_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Tls(stream) => STATE_BYTES + stream.input_bytes() + stream.output_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Reads into `buf`, which is not empty; 0 is the end of the stream.
     ///
     /// # Errors
@@ -98,6 +131,9 @@ impl Socket {
     pub fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if !self.readable {
             return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if let Kind::Tls(_) = self.kind {
+            return self.read_tls(&mut Slice(buf));
         }
         let wanted = buf.len();
         let read = retried(|| Ok(net::recv(self.kind.as_fd(), &mut *buf, RecvFlags::empty())?.0));
@@ -110,6 +146,12 @@ impl Socket {
     /// # Errors
     /// As [`Socket::read`].
     pub fn read_behind(&mut self, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+        if let Kind::Tls(_) = self.kind {
+            if !self.readable {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            return self.read_tls(&mut Behind { buf, max });
+        }
         let free = buf.capacity() - buf.len();
         if free > max {
             // There is more room than asked for: bytes behind `max` must not be touched.
@@ -127,6 +169,14 @@ impl Socket {
         read
     }
 
+    #[inline(never)]
+    fn read_tls(&mut self, sink: &mut impl Sink) -> io::Result<usize> {
+        let Kind::Tls(stream) = &mut self.kind else { return Ok(0) };
+        let read = stream.read(sink);
+        self.readable = read.as_ref().is_ok_and(|read| read.may_go_on || self.read_closed);
+        Ok(read?.len)
+    }
+
     fn note_read(&mut self, wanted: usize, read: &io::Result<usize>) {
         self.readable = match read {
             Ok(len) => *len == wanted || self.read_closed,
@@ -140,7 +190,10 @@ impl Socket {
     /// `WouldBlock` when the system takes nothing now; those of the system.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.written(|kind| Ok(net::send(kind.as_fd(), bytes, SendFlags::NOSIGNAL)?))
+        self.written(|kind| match kind {
+            Kind::Tls(stream) => stream.write(bytes),
+            kind => Ok(net::send(kind.as_fd(), bytes, SendFlags::NOSIGNAL)?),
+        })
     }
 
     /// Writes from several buffers in their order; returns how much.
@@ -151,6 +204,7 @@ impl Socket {
         self.written(|kind| match kind {
             Kind::Tcp(stream) => stream.write_vectored(slices),
             Kind::Unix(stream) => stream.write_vectored(slices),
+            Kind::Tls(stream) => stream.write_vectored(slices),
         })
     }
 
@@ -166,10 +220,14 @@ impl Socket {
     }
 
     /// Tells the peer that nothing more comes. Errors do not matter: the peer may have closed already.
-    pub fn shutdown(&self) {
-        let _ = match &self.kind {
+    pub fn shutdown(&mut self) {
+        let _ = match &mut self.kind {
             Kind::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Kind::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Kind::Tls(stream) => {
+                stream.shutdown();
+                Ok(())
+            }
         };
     }
 }
@@ -179,13 +237,14 @@ impl AsFd for Kind {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.tcp().as_fd(),
         }
     }
 }
 
 /// Calls again what a signal has interrupted.
 #[inline(always)]
-fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+pub fn retried(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
             Ok(len) => return Ok(len),

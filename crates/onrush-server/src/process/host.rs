@@ -1,7 +1,6 @@
 //! The process around the engine: its configuration, and what commands ask of it.
 
 use std::fs::File;
-use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,21 +14,19 @@ use onrush_engine::loading::Present;
 use onrush_engine::process::{Begun, CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
-use onrush_persist::storage::Disk;
+use onrush_persist::storage::{Disk, not_a_file};
 use onrush_persist::threads;
 use parking_lot::{Mutex, RwLock};
 
-use crate::config::{Config, ConfigSetError, Directive, os_reason};
+use crate::config::{Change, Config, ConfigSetError, Directive, UserLines, os_reason, replace_file};
 use crate::data::log_state::AppendOnly;
 use crate::data::snapshot_file::FileOutput;
-use crate::net::listen_change::Listening;
+use crate::net::listen_change::{Kind, Listening};
 use crate::net::peers::Peers;
 use crate::process::files::Files;
 use crate::process::options::options;
 use crate::process::os;
-
-/// The only user there is.
-const DEFAULT_USER: &[u8] = b"default";
+use crate::tls;
 
 /// What the process does with data files: this needs the server.
 pub trait DataFiles: Send + Sync {
@@ -85,9 +82,30 @@ const LATE: &[(&str, &str)] = &[
     ("dir", "it waits for the disk, which no transaction can"),
 ];
 
+/// Most bytes of commands of one connection that wait, whatever the configuration allows: places in them are kept in 32 bits.
+const QUERY_BYTES_MAX: u64 = 2 << 30;
+
 const LOG_SWITCH: &str = "appendonly";
 
 const NOT_BEGUN: CommandError = CommandError::fixed("ERR The server has not begun");
+
+/// Why a change of one of these directives waits, if one does: the first one, and the reason.
+fn waits<'a>(mut names: impl Iterator<Item = &'a [u8]> + Clone) -> Option<(String, &'static str)> {
+    let late = LATE.iter().find(|(late, _)| names.clone().any(|name| is(name, late)));
+    let late = late.map(|(name, why)| (name.to_string(), *why));
+    late.or_else(|| {
+        let name = names.find(|name| is_of_tls(name))?;
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        Some((name, "it waits for the disk, which no transaction can"))
+    })
+}
+
+fn is_of_tls(name: &[u8]) -> bool {
+    name.get(..TLS.len()).is_some_and(|start| is(start, TLS))
+}
+
+/// What the names of directives about TLS begin with.
+const TLS: &str = "tls-";
 
 /// Whether one of these directives is to be changed.
 fn names(pairs: &[(Vec<u8>, Vec<u8>)], wanted: &[&str]) -> bool {
@@ -124,6 +142,8 @@ pub struct Host {
     pub append_only: AppendOnly,
     /// Files that are there while the server runs.
     pub files: Mutex<Files>,
+    /// Handshakes of TLS.
+    pub tls: tls::service::Service,
     /// Connections to other servers.
     pub peers: Arc<Peers>,
     /// Which workers have not finished a round for a while.
@@ -153,6 +173,7 @@ impl Host {
             data: OnceLock::new(),
             append_only: AppendOnly::default(),
             files: Mutex::default(),
+            tls: tls::service::Service::default(),
             peers: Arc::default(),
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
@@ -194,7 +215,7 @@ impl Host {
 
     /// Takes over the settings of a changed configuration.
     fn refresh(&self, config: &Config) {
-        self.query_limit_bytes.store(config.client_query_buffer_limit as usize, Relaxed);
+        self.query_limit_bytes.store(config.client_query_buffer_limit.min(QUERY_BYTES_MAX) as usize, Relaxed);
         self.gathers.store(config.gather_connections, Relaxed);
         self.busy_poll_us.store(config.busy_poll_us, Relaxed);
         if let Some(engine) = self.engine.get() {
@@ -233,23 +254,49 @@ impl Host {
         let borrowed = borrowed(pairs);
         let reply = |error: ConfigSetError| error_reply(&error, &borrowed);
         let change = before.set_many(&borrowed, is_local).map_err(reply)?;
-        let Some(directive) = change.changed.iter().find(|directive| matches!(directive.name, "bind" | "port")) else {
-            return self.set_in_time(pairs, is_local);
-        };
-        listening.change(&change.config).map_err(|error| {
-            tracing::warn!("{error}. Nothing is changed.");
-            let text = match directive.name {
-                "bind" => "Failed to bind to specified addresses.",
-                _ => "Unable to listen on this port. Check server logs.",
-            };
-            reply(ConfigSetError::failed(directive.name, text.to_owned()))
+        let replaced = self.encrypt_as(&change).map_err(|directive| {
+            reply(ConfigSetError::failed(directive, "Unable to update TLS configuration. Check server logs."))
         })?;
-        // Other directives may have changed meanwhile, but these two only change here.
-        self.set_in_time(pairs, is_local).inspect_err(|_| {
-            if let Err(error) = listening.change(&before) {
-                tracing::error!("Can't listen on the previous addresses again: {error}");
+        let is_address = |directive: &&&Directive| matches!(directive.name, "bind" | "port" | "tls-port");
+        let listens = match change.changed.iter().find(is_address) {
+            Some(directive) => listening.change(&change.config).map_err(|error| {
+                tracing::warn!("{error}. Nothing is changed.");
+                let text = match directive.name {
+                    "bind" => "Failed to bind to specified addresses.",
+                    _ => "Unable to listen on this port. Check server logs.",
+                };
+                reply(ConfigSetError::failed(directive.name, text))
+            }),
+            None => Ok(()),
+        };
+        // Other directives may have changed meanwhile, but these only change here.
+        let changed = listens.and_then(|()| {
+            self.set_in_time(pairs, is_local).inspect_err(|_| {
+                if let Err(error) = listening.change(&before) {
+                    tracing::error!("Can't listen on the previous addresses again: {error}");
+                }
+            })
+        });
+        if let (Err(_), Some(before)) = (&changed, replaced) {
+            self.tls.replace(before);
+        }
+        changed
+    }
+
+    /// Reads the files of TLS if the change concerns them, and uses them from now on. Returns what was used before.
+    ///
+    /// # Errors
+    /// The name of a directive, after a line in the log: nothing is changed.
+    fn encrypt_as(&self, change: &Change) -> Result<Option<Option<tls::Contexts>>, &'static str> {
+        let concerned = change.changed.iter().find(|directive| is_of_tls(directive.name.as_bytes()));
+        let Some(directive) = concerned.filter(|_| tls::is_used(&change.config)) else { return Ok(None) };
+        match tls::Contexts::read(&change.config) {
+            Ok(contexts) => Ok(Some(self.tls.replace(Some(contexts)))),
+            Err(error) => {
+                tracing::warn!("Failed to configure TLS: {error}. Nothing is changed.");
+                Err(directive.name)
             }
-        })
+        }
     }
 
     /// As [`Host::set`]; the thread for files does it if the log is turned on or off.
@@ -289,7 +336,20 @@ impl Host {
         // In this order: who applies the configuration by itself holds it meanwhile, so the new one is applied last.
         *self.config.write() = change.config.clone();
         self.refresh(&change.config);
+        // It replaces what ACL SETUSER has said, which could not be taken back.
+        if let Some(engine) = self.engine.get()
+            && change.changed.iter().any(|directive| directive.name == "requirepass")
+        {
+            engine.users.set_default_password(&change.config.requirepass);
+        }
         Ok(())
+    }
+
+    /// The users as CONFIG REWRITE writes them.
+    fn user_lines(&self, config: &Config) -> UserLines {
+        let Some(engine) = self.engine.get() else { return UserLines::default() };
+        let all = config.aclfile.is_empty().then(|| engine.users.all().iter().map(|user| user.line()).collect());
+        UserLines { all, plain_default: engine.users.plain_default(&config.requirepass) }
     }
 
     /// Ends the process. The whole keyspace is locked. `is_lost`: something that should have been saved was not.
@@ -342,13 +402,17 @@ impl Host {
 }
 
 impl Process for Host {
-    fn authenticates(&self, user: &[u8], password: &[u8]) -> bool {
+    fn acl_file(&self) -> Option<PathBuf> {
         let config = self.config.read();
-        user == DEFAULT_USER && (config.requirepass.is_empty() || same_secret(&config.requirepass, password))
+        (!config.aclfile.is_empty()).then(|| PathBuf::from(&config.aclfile))
     }
 
-    fn password(&self) -> Vec<u8> {
-        self.config.read().requirepass.to_vec()
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if std::fs::metadata(path)?.is_file() { std::fs::read(path) } else { Err(not_a_file()) }
+    }
+
+    fn replace_file(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        replace_file(path, text)
     }
 
     fn fill_with_random(&self, bytes: &mut [u8]) -> io::Result<()> {
@@ -364,13 +428,17 @@ impl Process for Host {
     }
 
     fn config_waits(&self, pairs: &[(&[u8], &[u8])]) -> Option<CommandError> {
-        let (name, why) = LATE.iter().find(|(late, _)| pairs.iter().any(|(name, _)| is(name, late)))?;
-        Some(CommandError::text(ConfigSetError::failed(name, why.to_string()).to_string()))
+        let (name, why) = waits(pairs.iter().map(|(name, _)| *name))?;
+        Some(CommandError::text(ConfigSetError::failed(&name, why).to_string()))
     }
 
     fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
         match (self.data.get(), self.changes.get()) {
-            (Some(data), _) if names(&pairs, &[LOG_SWITCH]) && !names(&pairs, &["bind", "port"]) => {
+            (Some(data), _)
+                if names(&pairs, &[LOG_SWITCH])
+                    && !names(&pairs, &["bind", "port"])
+                    && !pairs.iter().any(|(name, _)| is_of_tls(name)) =>
+            {
                 data.configure(pairs, is_local, done)
             }
             (_, Some(changes)) => {
@@ -398,7 +466,7 @@ impl Process for Host {
     fn config_rewrite(&self) -> Result<(), CommandError> {
         // A copy, so that the configuration is not locked while the disk works.
         let config = self.config.read().clone();
-        config.rewrite(self.config_file.as_deref()).map_err(|error| {
+        config.rewrite(self.config_file.as_deref(), &self.user_lines(&config)).map_err(|error| {
             tracing::warn!("CONFIG REWRITE failed: {error}");
             CommandError::text(error.to_string())
         })?;
@@ -479,17 +547,16 @@ impl Process for Host {
 
     fn facts(&self) -> Facts {
         let config = self.config.read();
-        let mut listeners = Vec::new();
-        if config.port != 0 {
+        let tcp = |kind: Kind| {
             let addresses: String = config.bind.iter().map(|address| format!(",bind={address}")).collect();
-            listeners.push(format!("name=tcp{addresses},port={}", config.port));
-        }
-        if !config.unixsocket.is_empty() {
-            listeners.push(format!("name=unix,bind={}", config.unixsocket));
-        }
+            let port = kind.port(&config);
+            (port != 0).then(|| format!("name={}{addresses},port={port}", kind.name()))
+        };
+        let unix = (!config.unixsocket.is_empty()).then(|| format!("name=unix,bind={}", config.unixsocket));
+        let listeners = [tcp(Kind::Plain), unix, tcp(Kind::Tls)].into_iter().flatten().collect();
         Facts {
             process_id: std::process::id(),
-            port: config.port as u32,
+            port: if config.port != 0 { config.port } else { config.tls_port } as u32,
             listeners,
             hz: config.hz,
             executable: std::env::current_exe().unwrap_or_default().display().to_string(),
@@ -554,34 +621,4 @@ pub fn error_reply(error: &ConfigSetError, pairs: &[(&[u8], &[u8])]) -> CommandE
     CommandError::bytes(
         [b"ERR Unknown option or number of arguments for CONFIG SET - '", error::quoted(name), b"'"].concat(),
     )
-}
-
-/// Compares with the secret in a time that depends on nothing but the secret's length.
-fn same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let mut difference = secret.len() ^ given.len();
-    for (index, byte) in secret.iter().enumerate() {
-        let other = given.get(index).copied().unwrap_or(!byte);
-        difference |= usize::from(black_box(byte ^ other));
-    }
-    black_box(difference) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_the_same_only_byte_for_byte() {
-        for (secret, given, same) in [
-            ("secret", "secret", true),
-            ("secret", "Secret", false),
-            ("secret", "secre", false),
-            ("secret", "secret1", false),
-            ("secret", "", false),
-            ("", "", true),
-            ("", "x", false),
-        ] {
-            assert_eq!(same_secret(secret.as_bytes(), given.as_bytes()), same, "{secret} {given}");
-        }
-    }
 }

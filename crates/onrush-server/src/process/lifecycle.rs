@@ -20,10 +20,12 @@ use crate::data::data_files::ServersFiles;
 use crate::data::loading::{begin_loading, load_at_start};
 use crate::data::saving::{self, NotSaved, save_at_end};
 use crate::net::listener::Listeners;
+use crate::net::metrics;
 use crate::process::files::Files;
 use crate::process::os;
 use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
+use crate::tls;
 use crate::workers::mailbox::Mailbox;
 use crate::workers::{cron, watchdog, worker};
 
@@ -91,12 +93,21 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         tracing::warn!("{directive} has no effect: {why}");
     }
     // Programs that start a server by themselves look for this line and for those of its readiness.
-    tracing::info!("Running mode=standalone, port={}.", config.port);
+    tracing::info!("Running mode=standalone, port={}.", if config.port == 0 { config.tls_port } else { config.port });
+    let contexts = match tls::is_used(&config) {
+        true => Some(tls::Contexts::read(&config).map_err(|error| {
+            tracing::warn!("Failed to configure TLS: {error}");
+            "Failed to configure TLS. Check logs for more info."
+        })?),
+        false => None,
+    };
     let listeners = Listeners::bind(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
+    server.make_users()?;
     server.host.set_data(Box::new(ServersFiles(server)));
     *server.host.files.lock() = files;
+    server.host.tls.replace(contexts);
     let workers: Vec<Arc<Mailbox>> = (0..server.workers)
         .map(|thread| worker::start(server, thread))
         .collect::<Result<_, _>>()
@@ -158,6 +169,7 @@ async fn serve(
     let saved = begin_loading(server).map_err(std::io::Error::other)?;
     let (listening, changes) = listeners.open(&server.host.config.read());
     server.host.start_changing(listening)?;
+    metrics::start(server)?;
     let kinds = listeners.kinds();
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     cron::start(server, workers)?;

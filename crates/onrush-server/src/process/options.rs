@@ -32,7 +32,6 @@ pub fn options(config: &Config) -> Options {
         clock_of,
         lfu_log_factor: config.lfu_log_factor as u32,
         lfu_decay_minutes: config.lfu_decay_time as u32,
-        password_set: !config.requirepass.is_empty(),
         lazy_flush: config.lazyfree_lazy_user_flush,
         acl_log_len_max: usize::try_from(config.acllog_max_len).unwrap_or(usize::MAX),
         timing: TimingOptions {
@@ -48,6 +47,8 @@ pub fn options(config: &Config) -> Options {
             pubsub: config.client_output_buffer_limit.pubsub,
         },
         rdb_compression: config.rdbcompression,
+        new_users_hear_all: config.acl_pubsub_default == "allchannels",
+        clients_share: config.maxmemory_clients,
         tracking_keys_max: usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX),
     }
 }

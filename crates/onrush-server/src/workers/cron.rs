@@ -73,6 +73,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
+        server.count_clients();
         if server.eviction.wants_worker(&server.lazyfree, server.stats.changes())
             && let Some(worker) = workers.first()
         {

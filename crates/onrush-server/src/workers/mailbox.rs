@@ -2,16 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use onrush_engine::clients::client::ClientHandle;
-use parking_lot::Mutex;
 
 use crate::net::connection::Connection;
 use crate::net::socket::Socket;
+use crate::workers::inbox::{Bell, Inbox};
 
 /// What other threads have posted to a worker. `maxclients` bounds new connections; each connection has at most one
 /// wake for each cause.
@@ -35,17 +34,16 @@ pub struct Order {
     pub share: usize,
 }
 
-/// A worker's mailbox.
-///
-/// The worker sleeps in the system's poll. Before that it first sets a flag and then looks for posts; a thread that
-/// posts first posts and then looks at the flag. So one of the two sees the other, and a post to a worker that is awake
-/// costs no system call.
+/// A worker's mailbox. The worker sleeps in the system's poll.
 pub struct Mailbox {
-    post: Mutex<Post>,
-    has_post: AtomicBool,
-    asleep: AtomicBool,
+    inbox: Inbox<Post, mio::Waker>,
     polled_nanos: AtomicU64,
-    bell: mio::Waker,
+}
+
+impl Bell for mio::Waker {
+    fn ring(&self) -> io::Result<()> {
+        self.wake()
+    }
 }
 
 impl Mailbox {
@@ -55,13 +53,7 @@ impl Mailbox {
     /// The system cannot create another event queue.
     pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         let bell = mio::Waker::new(poll.registry(), token)?;
-        Ok(Self {
-            post: Mutex::default(),
-            has_post: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
-            polled_nanos: AtomicU64::new(0),
-            bell,
-        })
+        Ok(Self { inbox: Inbox::new(bell), polled_nanos: AtomicU64::new(0) })
     }
 
     /// How long the worker has polled while it had nothing to do, in nanoseconds.
@@ -82,10 +74,7 @@ impl Mailbox {
 
     /// Takes back connections that the worker has not taken yet.
     pub fn take_accepted(&self) -> Vec<(Socket, Arc<ClientHandle>)> {
-        match self.has_post.load(SeqCst) {
-            true => std::mem::take(&mut self.post.lock().accepted),
-            false => Vec::new(),
-        }
+        self.inbox.take_part(|post| std::mem::take(&mut post.accepted))
     }
 
     /// Hands over a connection that another worker had.
@@ -104,44 +93,29 @@ impl Mailbox {
     }
 
     fn add(&self, add: impl FnOnce(&mut Post)) {
-        add(&mut self.post.lock());
-        self.has_post.store(true, SeqCst);
-        self.nudge();
+        self.inbox.add(add);
     }
 
     /// Makes the worker start a round if it is asleep.
     pub fn nudge(&self) {
-        if self.asleep.swap(false, SeqCst)
-            && let Err(error) = self.bell.wake()
-        {
-            tracing::warn!("Can't wake a worker: {error}");
-            // The next one tries again.
-            self.asleep.store(true, SeqCst);
-        }
+        self.inbox.nudge();
     }
 
     /// Whether the worker sleeps, or is about to.
     pub fn is_asleep(&self) -> bool {
-        self.asleep.load(Relaxed)
+        self.inbox.is_asleep()
     }
 
     /// Notes that the worker is about to sleep; returns false if it must not sleep.
     #[inline]
     pub fn may_sleep(&self) -> bool {
-        self.asleep.store(true, SeqCst);
-        !self.has_post.load(SeqCst)
+        self.inbox.may_sleep()
     }
 
     /// Notes that the worker is awake; returns what was posted meanwhile, if anything.
     #[inline]
     pub fn take(&self) -> Option<Post> {
-        // A thread that sees this late wakes the worker once for nothing.
-        self.asleep.store(false, Relaxed);
-        if !self.has_post.load(SeqCst) {
-            return None;
-        }
-        self.has_post.store(false, SeqCst);
-        Some(std::mem::take(&mut *self.post.lock()))
+        self.inbox.take()
     }
 }
 

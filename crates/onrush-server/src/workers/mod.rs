@@ -3,6 +3,7 @@
 pub(crate) mod busy_poll;
 pub mod cron;
 pub mod gather;
+pub(crate) mod inbox;
 pub mod mailbox;
 pub(crate) mod place;
 pub mod round;

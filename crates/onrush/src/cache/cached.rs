@@ -7,11 +7,13 @@ use tokio::sync::oneshot;
 
 use crate::cache::flight::{Arrival, Boarding, Flight};
 use crate::cache::{Cache, CacheStats, Look, Read};
+use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
 use crate::connection::sink::Sink;
 use crate::connection::{Connection, ConnectionLike, driver_gone};
 use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
-use crate::values::cmd::{Caching, Cmd};
+use crate::link::connector::Patience;
+use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
 
@@ -96,7 +98,7 @@ impl Connection {
             self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
         };
         // A read may be repeated.
-        let outcome = self.retrying(bytes.len(), true, push).await;
+        let outcome = self.retrying(bytes.len(), Terms::REPEATABLE, push).await;
         outcome.inspect_err(|error| flight.fail(error))?.into_result()
     }
 
@@ -141,14 +143,36 @@ impl Connection {
             let (sink, waiting) = Sink::gather(keys, replies);
             self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
         };
-        match self.retrying(bytes.len(), true, push).await?.into_result()? {
+        match self.retrying(bytes.len(), Terms::REPEATABLE, push).await?.into_result()? {
             Value::Array(values) if values.len() == led.len() => Ok(values),
             other => Err(other.mismatch("list of the values of all keys")),
         }
     }
 
+    /// Answers a pipeline of reads, again while the server is loading its data: reads may be repeated.
+    pub(crate) async fn read_pipeline(
+        &self,
+        pipeline: &Pipeline,
+        caching: Caching,
+        looks: Vec<Look>,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
+        let mut results = self.read_pipeline_once(looks).await?;
+        let config = &self.inner.connector.config;
+        let mut patience = None;
+        while let Some(error) = loading(&results).filter(|_| config.ready_check) {
+            let patience = patience.get_or_insert_with(|| Patience::new(config));
+            if patience.wait(error).await.is_err() {
+                break;
+            }
+            let Some(looks) = self.look_pipeline(pipeline, caching) else { break };
+            self.inner.shared.tally.retry(1);
+            results = self.read_pipeline_once(looks).await?;
+        }
+        Ok(results)
+    }
+
     /// Answers a pipeline of reads; sends the missing ones in one piece.
-    pub(crate) async fn read_pipeline(&self, looks: Vec<Look>) -> RedisResult<Vec<RedisResult<Value>>> {
+    async fn read_pipeline_once(&self, looks: Vec<Look>) -> RedisResult<Vec<RedisResult<Value>>> {
         let shared = &*self.inner.shared;
         let Some(cache) = shared.cache() else { return Ok(Vec::new()) };
         let Parts { values, led, boarded } = Parts::of(cache, looks);
@@ -232,19 +256,24 @@ impl ConnectionLike for Cached<'_> {
         let is_read = packed.class().is_plain() && cmd.caching() == Caching::Default;
         let cache = self.connection.inner.shared.cache().filter(|_| is_read);
         if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::For(self.ttl_max))) {
-            match self.connection.read_cached(look).await {
-                // Sent again as other commands are.
-                Err(error) if error.is_loading() => {}
-                reply => return reply,
-            }
+            let read = async {
+                match self.connection.read_cached(look).await {
+                    // Sent again as other commands are.
+                    Err(error) if error.is_loading() => self.connection.send_command_here(cmd).await,
+                    reply => reply,
+                }
+            };
+            return self.connection.watched(cmd, read).await;
         }
         self.connection.send_command(cmd).await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         if pipeline.class().is_plain() && !pipeline.is_empty() {
-            if let Some(looks) = self.connection.look_pipeline(pipeline, Caching::For(self.ttl_max)) {
-                return Box::pin(self.connection.read_pipeline(looks)).await.map(Some);
+            let caching = Caching::For(self.ttl_max);
+            if let Some(looks) = self.connection.look_pipeline(pipeline, caching) {
+                let read = async { self.connection.read_pipeline(pipeline, caching, looks).await.map(Some) };
+                return Box::pin(self.connection.watched_pipeline(pipeline, read)).await;
             }
         }
         self.connection.send_pipeline(pipeline).await

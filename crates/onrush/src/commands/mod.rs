@@ -12,6 +12,7 @@ pub(crate) mod scan;
 pub(crate) mod script;
 mod server;
 pub(crate) mod sorted_sets;
+pub(crate) mod typed;
 
 pub(crate) use collections::collection_commands;
 pub(crate) use keys::key_commands;

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use crate::cache::CacheConfig;
 use crate::connection::Connection;
+use crate::connection::lease::LeaseLimits;
 use crate::connection::pubsub::PubSub;
 use crate::error::RedisResult;
 use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
 use crate::link::credentials::{CredentialsProvider, Provider};
 use crate::link::net::SocketOptions;
+use crate::link::resolver::{Resolver, SharedResolver};
 use crate::link::tls::{TlsContext, TlsOptions};
 use crate::link::url::{ConnectionInfo, IntoConnectionInfo};
+use crate::observe::{Observer, SharedObserver};
 use crate::values::encode::command;
 
 /// A server to connect to. Opening one does no I/O.
@@ -34,13 +37,15 @@ pub struct ConnectionConfig {
     pub(crate) leases_max: usize,
     /// `None`: as long as a reply may take.
     pub(crate) lease_timeout: Option<Option<Duration>>,
-    pub(crate) lease_idle: Option<Duration>,
+    pub(crate) lease_limits: LeaseLimits,
     pub(crate) set_info: bool,
     pub(crate) ready_check: bool,
     pub(crate) tracking: Option<Vec<u8>>,
     pub(crate) cache: Option<CacheConfig>,
     pub(crate) socket: SocketOptions,
     pub(crate) credentials: Option<Provider>,
+    pub(crate) login_interval: Option<Duration>,
+    pub(crate) observer: Option<SharedObserver>,
 }
 
 impl Default for ConnectionConfig {
@@ -54,13 +59,15 @@ impl Default for ConnectionConfig {
             queue_bytes_max: 64 << 20,
             leases_max: 1_024,
             lease_timeout: None,
-            lease_idle: Some(Duration::from_secs(60)),
+            lease_limits: LeaseLimits { idle: Some(Duration::from_secs(60)), lifetime: None },
             set_info: true,
             ready_check: true,
             tracking: None,
             cache: None,
             socket: SocketOptions::default(),
             credentials: None,
+            login_interval: None,
+            observer: None,
         }
     }
 }
@@ -132,7 +139,8 @@ impl ConnectionConfig {
     }
 
     /// Longest time that a call waits for a lease while all of them are taken, a blocking command too. `None`: no
-    /// limit. Default: the response timeout.
+    /// limit. Default: the response timeout. The wait for the lease's own connection counts too: all waits of one call
+    /// together take at most the longer of the two times, however many attempts it makes.
     pub fn set_lease_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
         self.lease_timeout = Some(timeout);
         self
@@ -141,7 +149,14 @@ impl ConnectionConfig {
     /// Time for which a leased connection is kept after its last use, at most half as long again. `None`: until the
     /// connection beside it is closed. Default: 60 s.
     pub fn set_lease_idle(mut self, idle: Option<Duration>) -> ConnectionConfig {
-        self.lease_idle = idle;
+        self.lease_limits.idle = idle;
+        self
+    }
+
+    /// Longest life of a leased connection: an older one is closed when its holder gives it back, and so are old ones
+    /// that nobody holds, at most half as long again after their time. `None`: no limit, the default.
+    pub fn set_lease_lifetime(mut self, lifetime: Option<Duration>) -> ConnectionConfig {
+        self.lease_limits.lifetime = lifetime;
         self
     }
 
@@ -194,6 +209,26 @@ impl ConnectionConfig {
     /// included. The login in the URL is then not used.
     pub fn set_credentials_provider(mut self, provider: impl CredentialsProvider + 'static) -> ConnectionConfig {
         self.credentials = Some(Provider::new(provider));
+        self
+    }
+
+    /// How often a live connection logs in again, as by [`Connection::log_in_again`], for passwords and tokens that end.
+    /// A failed attempt is made again after an eighth of that time. `None`: never, the default.
+    pub fn set_login_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
+        self.login_interval = interval.map(|interval| interval.max(Duration::from_millis(8)));
+        self
+    }
+
+    /// Sets hooks that are told how long commands take and what becomes of connections: [`Latencies`](crate::Latencies),
+    /// `Metrics` (with the feature `metrics`), or your own. Without them, nothing is measured.
+    pub fn set_observer(mut self, observer: impl Observer + 'static) -> ConnectionConfig {
+        self.observer = Some(SharedObserver(Arc::new(observer)));
+        self
+    }
+
+    /// Sets what finds the addresses of the server's host, in place of the system.
+    pub fn set_resolver(mut self, resolver: impl Resolver + 'static) -> ConnectionConfig {
+        self.socket.resolver = Some(SharedResolver(Arc::new(resolver)));
         self
     }
 

@@ -7,8 +7,6 @@
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::values::encode::args_of;
-#[cfg(any(test, feature = "redis-compat"))]
-use crate::values::encode::split_first;
 
 /// How a command may travel. The class of several commands is the union of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -216,50 +214,6 @@ impl<'a> Packed<'a> {
     }
 }
 
-#[cfg(any(test, feature = "redis-compat"))]
-impl<'a> Packed<'a> {
-    /// Commands that were encoded elsewhere. Linear in their arguments.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Client`] when they are no commands.
-    pub(crate) fn foreign(bytes: &'a [u8]) -> RedisResult<Packed<'a>> {
-        let (mut rest, mut count, mut class) = (bytes, 0, Class::PLAIN);
-        while !rest.is_empty() {
-            let (command, behind) = split_first(rest).ok_or_else(malformed)?;
-            class = class.and(Class::of_command(command));
-            count += 1;
-            rest = behind;
-        }
-        Ok(Packed { bytes, count, class })
-    }
-
-    /// The same for a transaction: MULTI comes before the commands and EXEC after them, which restores the connection's
-    /// state.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Client`] when they are no commands, or no transaction.
-    pub(crate) fn foreign_transaction(bytes: &'a [u8]) -> RedisResult<Packed<'a>> {
-        const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-        const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
-        let inner = bytes.strip_prefix(MULTI).and_then(|rest| rest.strip_suffix(EXEC)).ok_or_else(malformed)?;
-        let inner = Packed::foreign(inner)?;
-        Ok(Packed { bytes, count: inner.count + 2, class: inner.class })
-    }
-
-    /// Checks that there are `count` commands.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Client`] when there are not.
-    pub(crate) fn checked(self, count: usize) -> RedisResult<Packed<'a>> {
-        if self.count == count { Ok(self) } else { Err(malformed()) }
-    }
-}
-
-#[cfg(any(test, feature = "redis-compat"))]
-fn malformed() -> RedisError {
-    RedisError::new(ErrorKind::Client, "these bytes are no commands, or not as many as was said")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,21 +274,5 @@ mod tests {
             let class = class(line);
             assert!(class.admit(false).is_ok() && !class.is_own_business() && class.changes(), "{line}");
         }
-    }
-
-    #[test]
-    fn foreign_bytes_are_counted_and_classed() {
-        let (get, quit) = (b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice(), b"*1\r\n$4\r\nquit\r\n".as_slice());
-        let packed = |bytes: &[u8]| Packed::foreign(bytes).map(|packed| (packed.count, packed.class));
-        assert_eq!(packed(&get.repeat(3)), Ok((3, Class::PLAIN)));
-        assert_eq!(packed(&[get, b"*0\r\n", get, quit].concat()), Ok((4, Class::EMPTY.and(Class::CHANGES))));
-        assert!(packed(b"GET k\r\n").is_err() && packed(&get[..10]).is_err() && packed(b"*1\r\n$-1\r\n").is_err());
-        let (multi, exec) = (b"*1\r\n$5\r\nMULTI\r\n".as_slice(), b"*1\r\n$4\r\nEXEC\r\n".as_slice());
-        let whole = [multi, get, get, exec].concat();
-        let framed = Packed::foreign_transaction(&whole).unwrap();
-        assert_eq!((framed.count, framed.class), (4, Class::PLAIN));
-        assert!(Packed::foreign(&whole).unwrap().class.watches());
-        assert!(Packed::foreign_transaction(get).is_err());
-        assert!(framed.checked(4).is_ok() && framed.checked(5).is_err());
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 
 use crate::connection::{Connection, ConnectionLike};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
@@ -23,45 +24,68 @@ use crate::values::value::Value;
 pub(crate) struct Leases {
     permits: Arc<Semaphore>,
     idle: Mutex<Idle>,
-    /// How long a connection stays idle.
-    idle_max: Option<Duration>,
-    /// Where the reaper runs: leases may be dropped outside of the runtime.
+    limits: LeaseLimits,
+    /// That of the shared connection, where the reaper runs and all connections are driven: those who take and drop
+    /// leases may do so in other runtimes, which may rest or end before.
     runtime: Handle,
+}
+
+/// How long the connections last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeaseLimits {
+    /// Without a holder.
+    pub idle: Option<Duration>,
+    pub lifetime: Option<Duration>,
 }
 
 /// Connections that nobody holds, the one longest idle first.
 #[derive(Debug, Default)]
 struct Idle {
     connections: VecDeque<(Connection, Instant)>,
+    /// Connections that were made before are not kept.
+    renewed: Option<Instant>,
     /// A task removes those that have been idle too long.
     has_reaper: bool,
 }
 
 impl Leases {
     /// Must be called within a runtime.
-    pub(crate) fn new(count_max: usize, idle_max: Option<Duration>) -> Leases {
+    pub(crate) fn new(count_max: usize, limits: LeaseLimits) -> Leases {
         let permits = Arc::new(Semaphore::new(count_max));
-        Leases { permits, idle: Mutex::default(), idle_max, runtime: Handle::current() }
+        Leases { permits, idle: Mutex::default(), limits, runtime: Handle::current() }
+    }
+
+    /// Keeps no connection that was made until now, those that are held included.
+    pub(crate) fn renew(&self) {
+        let mut idle = self.idle.lock();
+        idle.renewed = Some(Instant::now());
+        let connections = std::mem::take(&mut idle.connections);
+        // Dropped after the lock.
+        drop(idle);
+        drop(connections);
     }
 
     /// Gives no more leases, and closes the connections that are not held.
     pub(crate) fn close(&self) {
+        let mut idle = self.idle.lock();
         self.permits.close();
-        let idle = std::mem::take(&mut self.idle.lock().connections);
+        let connections = std::mem::take(&mut idle.connections);
+        // Dropped after the lock.
         drop(idle);
+        drop(connections);
     }
 
-    /// Waits until one more may be leased.
-    async fn permit(&self, timeout: Option<Duration>) -> RedisResult<OwnedSemaphorePermit> {
+    /// Waits until one more may be leased, for what is left of a limit.
+    async fn permit(&self, limit: Option<Duration>, waited: Duration) -> RedisResult<OwnedSemaphorePermit> {
         let closed = |_| RedisError::new(ErrorKind::Closed, "no connection can be leased any more");
         let permit = self.permits.clone().acquire_owned();
-        let Some(timeout) = timeout else { return permit.await.map_err(closed) };
-        match tokio::time::timeout(timeout, permit).await {
+        let Some(limit) = limit else { return permit.await.map_err(closed) };
+        match tokio::time::timeout(limit.saturating_sub(waited), permit).await {
             Ok(permit) => permit.map_err(closed),
             Err(_) => Err(RedisError::new(
                 ErrorKind::Timeout,
                 format!(
-                    "no leased connection became free within {timeout:?}; see ConnectionConfig::set_leases_max and \
+                    "no leased connection became free within {limit:?}; see ConnectionConfig::set_leases_max and \
                      set_lease_timeout"
                 ),
             )),
@@ -72,7 +96,7 @@ impl Leases {
     fn pop(&self) -> Option<Connection> {
         loop {
             let (connection, _) = self.idle.lock().connections.pop_back()?;
-            if !connection.is_closed() {
+            if !connection.is_closed() && !self.limits.is_too_old(&connection) {
                 return Some(connection);
             }
         }
@@ -80,38 +104,55 @@ impl Leases {
 
     /// Keeps a connection for later.
     fn push(self: &Arc<Leases>, connection: Connection) {
-        if self.permits.is_closed() {
+        let mut idle = self.idle.lock();
+        // Closed under the same lock: nothing comes behind that.
+        let is_outdated = idle.renewed.is_some_and(|renewed| connection.inner.made <= renewed);
+        if self.permits.is_closed() || is_outdated || self.limits.is_too_old(&connection) {
+            drop(idle);
             return;
         }
-        let mut idle = self.idle.lock();
         idle.connections.push_back((connection, Instant::now()));
-        if let (Some(idle_max), false) = (self.idle_max, idle.has_reaper) {
+        if let (Some(shortest), false) = (self.limits.shortest(), idle.has_reaper) {
             idle.has_reaper = true;
             // If the runtime has shut down, so have the connections.
-            self.runtime.spawn(reap(Arc::downgrade(self), idle_max));
+            self.runtime.spawn(reap(Arc::downgrade(self), shortest));
         }
     }
 
-    /// Closes what has been idle too long, and forgets what the server has closed; `false` if nothing is left.
-    fn reap(&self, idle_max: Duration) -> bool {
+    /// Closes what has been idle or used too long, and forgets what the server has closed; `false` if nothing is left.
+    fn reap(&self) -> bool {
         let mut reaped = Vec::new();
         let mut idle = self.idle.lock();
         let now = Instant::now();
-        while idle.connections.front().is_some_and(|(_, since)| now.duration_since(*since) >= idle_max) {
-            reaped.extend(idle.connections.pop_front());
+        for (connection, since) in std::mem::take(&mut idle.connections) {
+            let is_idle = self.limits.idle.is_some_and(|longest| now.duration_since(since) >= longest);
+            if is_idle || self.limits.is_too_old(&connection) || connection.is_closed() {
+                reaped.push(connection);
+            } else {
+                idle.connections.push_back((connection, since));
+            }
         }
-        idle.connections.retain(|(connection, _)| !connection.is_closed());
         idle.has_reaper = !idle.connections.is_empty();
         // Dropped after the lock.
         idle.has_reaper
     }
 }
 
+impl LeaseLimits {
+    fn is_too_old(&self, connection: &Connection) -> bool {
+        self.lifetime.is_some_and(|lifetime| connection.inner.made.elapsed() >= lifetime)
+    }
+
+    fn shortest(&self) -> Option<Duration> {
+        [self.idle, self.lifetime].into_iter().flatten().min()
+    }
+}
+
 /// Runs while any connection is idle, and ends with the shared connection.
-async fn reap(leases: Weak<Leases>, idle_max: Duration) {
+async fn reap(leases: Weak<Leases>, shortest: Duration) {
     loop {
-        tokio::time::sleep((idle_max / 2).max(Duration::from_millis(1))).await;
-        if !leases.upgrade().is_some_and(|leases| leases.reap(idle_max)) {
+        tokio::time::sleep((shortest / 2).max(Duration::from_millis(1))).await;
+        if !leases.upgrade().is_some_and(|leases| leases.reap()) {
             return;
         }
     }
@@ -132,12 +173,27 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) async fn take(home: &Connection) -> RedisResult<Lease> {
+    /// Waits for one. `waited` is how long the same call has waited for leases before, which counts too.
+    pub(crate) async fn take(home: &Connection, waited: &mut Duration) -> RedisResult<Lease> {
+        let started = Instant::now();
+        let lease = Lease::take_after(home, *waited).await;
+        *waited = waited.saturating_add(started.elapsed());
+        lease
+    }
+
+    async fn take_after(home: &Connection, waited: Duration) -> RedisResult<Lease> {
         let (leases, config) = (&home.inner.leases, &home.inner.connector.config);
-        let permit = leases.permit(config.lease_timeout.unwrap_or(config.response_timeout)).await?;
+        let timeout = config.lease_timeout.unwrap_or(config.response_timeout);
+        let began = Instant::now();
+        let permit = leases.permit(timeout, waited).await?;
         let connection = match leases.pop() {
             Some(connection) => connection,
-            None => open_patiently(home).await?,
+            None => {
+                // Without a limit on the wait for its turn, that does not count.
+                let waited = if timeout.is_some() { waited.saturating_add(began.elapsed()) } else { Duration::ZERO };
+                let longest = config.response_timeout.map(|longest| longest.max(timeout.unwrap_or_default()));
+                open_patiently(home, longest.map(|longest| longest.saturating_sub(waited))).await?
+            }
         };
         Ok(Lease { connection, home: home.clone(), _permit: permit })
     }
@@ -152,36 +208,56 @@ impl Lease {
     pub fn is_clean(&self) {
         self.connection.inner.shared.vouch_unwatched();
     }
-
-    /// Notes the reply to the UNWATCH behind an attempt at a transaction: without `OK` the lease does not go back to
-    /// the pool. After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without
-    /// its EXEC would queue the UNWATCH.
-    pub(crate) fn note_unwatch(&self, reply: RedisResult<Value>) {
-        if reply == Ok(Value::Okay) {
-            self.is_clean();
-        }
-    }
 }
 
-/// Makes a connection, and tries again while the server is away, as the shared connection does: within the response
-/// timeout.
-async fn open_patiently(home: &Connection) -> RedisResult<Connection> {
+/// Makes a connection, and tries again while the server is away or loads its data, as the shared connection does, for
+/// at most that time.
+async fn open_patiently(home: &Connection, timeout: Option<Duration>) -> RedisResult<Connection> {
     let config = &home.inner.connector.config;
-    let mut patience = Patience::new(config);
+    let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut patience = Patience::until(config, until);
     let mut attempts = 0;
+    let mut last = None;
     loop {
-        let error = match Connection::open_leased(home).await {
+        let late = |error: &RedisError| error.delayed("no connection came within the response timeout");
+        let Some(outcome) = by(until, open_at_home(home)).await else {
+            let late = last.as_ref().map(late);
+            return Err(late.unwrap_or_else(|| RedisError::new(ErrorKind::Timeout, "no connection came in time")));
+        };
+        let error = match outcome {
             Ok(connection) => return Ok(connection),
             Err(error) => error,
         };
-        attempts += 1;
-        let backoff = config.backoff.as_ref().filter(|_| is_passing(&error) && !home.is_closed());
+        attempts += u32::from(!error.is_loading());
+        let backoff = config.backoff.as_ref().filter(|_| is_passing(&error));
         let is_last = |backoff: &Backoff| backoff.attempts_max.is_some_and(|max| attempts >= max);
-        if backoff.is_none_or(is_last) {
+        if home.is_closed() || !error.is_loading() && backoff.is_none_or(is_last) {
             return Err(error);
         }
-        let late = |error: RedisError| error.delayed("no connection came within the response timeout");
-        patience.wait(error).await.map_err(late)?;
+        let is_loading = error.is_loading();
+        patience.wait(error.clone()).await.map_err(|error| if is_loading { error } else { late(&error) })?;
+        last = Some(error);
+    }
+}
+
+/// Makes a connection in the runtime of the shared one.
+async fn open_at_home(home: &Connection) -> RedisResult<Connection> {
+    // Ends its task when it is dropped.
+    let mut task = JoinSet::new();
+    let own = home.clone();
+    task.spawn_on(async move { Connection::open_leased(&own).await }, &home.inner.leases.runtime);
+    match task.join_next().await {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        _ => Err(RedisError::closed()),
+    }
+}
+
+/// The output of a future; `None` if it has none in time.
+async fn by<T>(until: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => tokio::time::timeout_at(until.into(), future).await.ok(),
+        None => Some(future.await),
     }
 }
 
@@ -260,9 +336,9 @@ impl Connection {
     ) -> RedisResult<T> {
         let mut watch = cmd("WATCH");
         watch.arg(keys);
-        let mut retries = 0;
+        let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
-            let lease = self.lease().await?;
+            let lease = Arc::new(Lease::take(self, &mut waited).await?);
             let attempted = loop {
                 if let Err(attempted) = lease.begin(&watch).await {
                     break attempted;
@@ -270,7 +346,7 @@ impl Connection {
                 let mut pipeline = Pipeline::new();
                 pipeline.atomic();
                 let outcome = attempt(&lease, &mut pipeline).await;
-                if let Some(attempted) = lease.end(outcome).await {
+                if let Some(attempted) = Lease::end(&lease, outcome).await {
                     break attempted;
                 }
             };
@@ -307,15 +383,15 @@ impl Connection {
     ) -> RedisResult<T> {
         let mut watch = cmd("WATCH");
         watch.arg(keys);
-        let mut retries = 0;
+        let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
-            let lease = Arc::new(self.lease().await?);
+            let lease = Arc::new(Lease::take(self, &mut waited).await?);
             let attempted = loop {
                 if let Err(attempted) = lease.begin(&watch).await {
                     break attempted;
                 }
                 let outcome = attempt(Attempt { lease: lease.clone() }).await;
-                if let Some(attempted) = lease.end(outcome).await {
+                if let Some(attempted) = Lease::end(&lease, outcome).await {
                     break attempted;
                 }
             };
@@ -326,7 +402,7 @@ impl Connection {
     }
 
     /// The outcome of a transaction; `None` if it goes over another lease.
-    fn outcome<T>(&self, attempted: Attempted<T>, retries: &mut u32) -> Option<RedisResult<T>> {
+    pub(crate) fn outcome<T>(&self, attempted: Attempted<T>, retries: &mut u32) -> Option<RedisResult<T>> {
         match attempted {
             Attempted::Done(outcome) => Some(outcome),
             Attempted::Lost(error) if !self.may_retry(*retries) => Some(Err(error)),
@@ -382,13 +458,37 @@ impl Lease {
         Ok(())
     }
 
-    /// Ends it; `None` if another client has changed a watched key.
-    async fn end<T>(&self, outcome: RedisResult<Option<T>>) -> Option<Attempted<T>> {
-        let executed = self.may_have_executed();
-        self.note_unwatch(cmd("UNWATCH").query_async(self).await);
-        match outcome {
-            Ok(value) => value.map(|value| Attempted::Done(Ok(value))),
-            Err(error) => Some(self.failed(error, executed)),
+    /// Ends it; `None` if another client has changed a watched key. No outcome waits for the UNWATCH behind it, by
+    /// which the lease goes back to the pool.
+    async fn end<T>(lease: &Arc<Lease>, outcome: RedisResult<Option<T>>) -> Option<Attempted<T>> {
+        let attempted = match outcome {
+            Ok(None) => {
+                lease.unwatch().await;
+                return None;
+            }
+            Ok(Some(value)) => Attempted::Done(Ok(value)),
+            Err(error) => lease.failed(error),
+        };
+        Lease::give_back(lease.clone());
+        Some(attempted)
+    }
+
+    /// Makes the lease fit for its next holder, and drops it then; without UNWATCH's `OK` it does not go back to the
+    /// pool. After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without its
+    /// EXEC would queue the UNWATCH.
+    pub(crate) fn give_back(lease: Arc<Lease>) {
+        // Behind a request that was given up, UNWATCH might wait without end.
+        if lease.connection.is_closed() || lease.connection.inner.shared.owes_replies() {
+            return;
+        }
+        let runtime = lease.home.inner.leases.runtime.clone();
+        runtime.spawn(async move { lease.unwatch().await });
+    }
+
+    /// Forgets what is watched.
+    pub(crate) async fn unwatch(&self) {
+        if cmd("UNWATCH").query_async::<Value>(self).await == Ok(Value::Okay) {
+            self.is_clean();
         }
     }
 
@@ -397,22 +497,18 @@ impl Lease {
         self.connection.inner.shared.note_executed(false);
     }
 
-    /// Whether the attempt may have executed a transaction, whatever its own outcome is.
-    pub(crate) fn may_have_executed(&self) -> bool {
-        self.connection.inner.shared.may_have_executed()
-    }
-
     /// What becomes of a transaction whose WATCH has failed: whatever became of that, nothing was executed.
     pub(crate) fn failed_before<T>(&self, error: RedisError) -> Attempted<T> {
         let is_unknown = error.fate() == Fate::Unknown;
-        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error }, false)
+        self.note_begin();
+        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error })
     }
 
     /// What becomes of a transaction after an error: another lease may do better, unless a part of it may have been
-    /// `executed`.
-    pub(crate) fn failed<T>(&self, error: RedisError, executed: bool) -> Attempted<T> {
+    /// executed, whatever its outcome is.
+    pub(crate) fn failed<T>(&self, error: RedisError) -> Attempted<T> {
         let is_dropped = error.is_connection_dropped() && self.connection.is_closed();
-        let is_lost = !executed && error.fate() == Fate::NotSent && is_dropped;
+        let is_lost = !self.connection.inner.shared.may_have_executed() && error.fate() == Fate::NotSent && is_dropped;
         if is_lost { Attempted::Lost(error) } else { Attempted::Done(Err(error)) }
     }
 }

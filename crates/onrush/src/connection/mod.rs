@@ -1,9 +1,12 @@
 //! A connection that any number of tasks share.
 
+pub(crate) mod any;
 pub(crate) mod client;
 pub(crate) mod counters;
 pub(crate) mod gate;
 pub(crate) mod lease;
+pub(crate) mod login;
+pub(crate) mod many;
 pub(crate) mod own_writes;
 pub(crate) mod pipelines;
 pub(crate) mod pubsub;
@@ -15,6 +18,7 @@ pub(crate) mod timeout;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -26,12 +30,13 @@ use crate::connection::lease::{Lease, Leases};
 use crate::connection::queue::{Refused, Shared, when_room};
 use crate::connection::sink::{BatchOutcome, Broken, Sink};
 use crate::connection::subscriptions::Change;
+use crate::connection::timeout::within;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::connector::{Connector, Patience};
 use crate::link::driver::Driver;
 use crate::link::push::{Outlet, Pushes};
 use crate::link::url::ProtocolVersion;
-use crate::values::cmd::{Caching, Cmd};
+use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
 
@@ -78,11 +83,26 @@ pub(crate) struct Inner {
     pub shared: Arc<Shared>,
     pub connector: Arc<Connector>,
     pub leases: Arc<Leases>,
+    /// When its making began: its login is at most as old.
+    pub made: Instant,
+    /// `None` if it does not keep the connection open.
+    _use: Option<Use>,
 }
 
-impl Drop for Inner {
+/// A use of a connection that keeps it open.
+struct Use(Arc<Shared>);
+
+impl Drop for Use {
     fn drop(&mut self) {
-        if self.shared.is_leased() { self.shared.abandon() } else { self.shared.desert() }
+        if self.0.is_leased() { self.0.abandon() } else { self.0.desert() }
+    }
+}
+
+impl Inner {
+    /// The same connection in the hands of one who does not keep it open.
+    fn aside(&self) -> Inner {
+        let Inner { shared, connector, leases, made, .. } = self;
+        Inner { shared: shared.clone(), connector: connector.clone(), leases: leases.clone(), made: *made, _use: None }
     }
 }
 
@@ -116,6 +136,7 @@ impl Connection {
         backoff: Option<crate::link::backoff::Backoff>,
         home: Option<Arc<Shared>>,
     ) -> RedisResult<Connection> {
+        let made = Instant::now();
         let config = &connector.config;
         if config.cache.is_some() && config.tracking.is_some() {
             let text = "a connection has a cache or tracking options, not both";
@@ -126,10 +147,16 @@ impl Connection {
         let beside = home.as_ref().and_then(|home| home.cache_to_tell().cloned());
         let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
         let shared = Arc::new(shared.with_cache_beside(beside));
-        let link = connector.connect_first(&shared).await?;
+        // Who waits for a lease does so until its connection is made, with a limit on all of it.
+        let link =
+            if home.is_some() { connector.connect(&shared).await } else { connector.connect_first(&shared).await };
+        let link = link?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
-        let leases = Arc::new(Leases::new(config.leases_max, config.lease_idle));
-        Ok(Connection { inner: Arc::new(Inner { shared, connector, leases }) })
+        let leases = Arc::new(Leases::new(config.leases_max, config.lease_limits));
+        let _use = Some(Use(shared.clone()));
+        let inner = Arc::new(Inner { shared, connector, leases, made, _use });
+        login::keep_logged_in(&inner);
+        Ok(Connection { inner })
     }
 
     /// The protocol agreed on with the server.
@@ -149,9 +176,14 @@ impl Connection {
     /// Waits at most the response timeout for a server that has stopped answering. If the future is dropped, the
     /// connection still closes.
     pub async fn close(&self) {
+        self.begin_close();
+        self.inner.shared.ended().await;
+    }
+
+    /// Refuses new commands and gives no more leases.
+    pub(crate) fn begin_close(&self) {
         self.inner.leases.close();
         self.inner.shared.finish();
-        self.inner.shared.ended().await;
     }
 
     /// Counters of this connection so far. Leases have counters of their own.
@@ -171,7 +203,7 @@ impl Connection {
     /// Those of connecting, which is tried again within the response timeout, and [`ErrorKind::Timeout`] if none
     /// becomes free in time; see [`ConnectionConfig::set_lease_timeout`](crate::ConnectionConfig::set_lease_timeout).
     pub async fn lease(&self) -> RedisResult<Lease> {
-        Lease::take(self).await
+        Lease::take(self, &mut Duration::default()).await
     }
 
     /// The push messages that arrive from now on.
@@ -251,7 +283,7 @@ impl Connection {
         let change = Change { command: name, targets };
         let bytes = change.encoded();
         // Subscribing twice has the effect of subscribing once, so it may be sent again.
-        let outcome = self.retrying(bytes.len(), true, || {
+        let outcome = self.retrying(bytes.len(), Terms::REPEATABLE, || {
             let (sink, waiting) = Sink::confirm(change.kind(), targets.len());
             shared.push_subscription(change, &bytes, sink).map(|()| waiting)
         });
@@ -260,12 +292,8 @@ impl Connection {
 
     /// Queues one command and waits for its reply, errors included.
     #[inline]
-    pub(crate) fn request(
-        &self,
-        packed: Packed<'_>,
-        idempotent: bool,
-    ) -> impl Future<Output = RedisResult<Value>> + Send {
-        self.retrying(packed.bytes().len(), idempotent, move || {
+    pub(crate) fn request(&self, packed: Packed<'_>, terms: Terms) -> impl Future<Output = RedisResult<Value>> + Send {
+        self.retrying(packed.bytes().len(), terms, move || {
             let (sink, waiting) = Sink::one();
             self.inner.shared.push(packed, true, &[], sink).map(|()| waiting)
         })
@@ -275,7 +303,7 @@ impl Connection {
     pub(crate) async fn retrying(
         &self,
         len: usize,
-        idempotent: bool,
+        terms: Terms,
         mut push: impl FnMut() -> Result<oneshot::Receiver<Result<Value, Broken>>, Refused>,
     ) -> RedisResult<Value> {
         let shared = &*self.inner.shared;
@@ -290,8 +318,8 @@ impl Connection {
             };
             let error = broken.error_at(len).after(fate);
             fate = error.fate();
-            let retry = broken.may_retry() && (idempotent || fate == Fate::NotSent);
-            if !retry || !self.may_retry(retries) {
+            let retry = broken.may_retry() && (terms.idempotent || fate == Fate::NotSent);
+            if !retry || !self.may_retry_by(terms, retries) {
                 return Err(error);
             }
             retries += 1;
@@ -300,16 +328,16 @@ impl Connection {
     }
 
     pub(crate) fn may_retry(&self, retries: u32) -> bool {
-        retries < self.inner.connector.config.retries_max && !self.inner.shared.is_closed()
+        self.may_retry_by(Terms::default(), retries)
+    }
+
+    fn may_retry_by(&self, terms: Terms, retries: u32) -> bool {
+        let retries_max = terms.retries_max.unwrap_or(self.inner.connector.config.retries_max);
+        retries < retries_max && !self.inner.shared.is_closed()
     }
 
     /// Sends a command again that got LOADING, until the server has loaded its data or the response timeout is over.
-    async fn request_when_loaded(
-        &self,
-        packed: Packed<'_>,
-        idempotent: bool,
-        mut error: RedisError,
-    ) -> RedisResult<Value> {
+    async fn request_when_loaded(&self, packed: Packed<'_>, terms: Terms, mut error: RedisError) -> RedisResult<Value> {
         let config = &self.inner.connector.config;
         if !config.ready_check {
             return Err(error);
@@ -318,7 +346,7 @@ impl Connection {
         loop {
             patience.wait(error).await?;
             self.inner.shared.tally.retry(1);
-            match self.request_apart(packed, idempotent).await?.into_result() {
+            match self.request_apart(packed, terms).await?.into_result() {
                 Err(again) if again.is_loading() => error = again,
                 reply => return reply,
             }
@@ -326,19 +354,19 @@ impl Connection {
     }
 
     /// Queues one command where it belongs, over a lease if it blocks, and waits for its reply, errors included.
-    pub(crate) async fn request_apart(&self, packed: Packed<'_>, idempotent: bool) -> RedisResult<Value> {
-        let (mut retries, mut fate) = (0, Fate::NotSent);
+    pub(crate) async fn request_apart(&self, packed: Packed<'_>, terms: Terms) -> RedisResult<Value> {
+        let (mut retries, mut fate, mut waited) = (0, Fate::NotSent, Duration::ZERO);
         loop {
-            let lease = self.lease_for(packed.class()).await.map_err(|error| error.after(fate))?;
-            let Some(lease) = lease else { return self.request(packed, idempotent).await };
-            let error = match lease.request(packed, false).await {
+            let lease = self.lease_for(packed.class(), &mut waited).await.map_err(|error| error.after(fate))?;
+            let Some(lease) = lease else { return self.request(packed, terms).await };
+            let error = match lease.request(packed, Terms::default()).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error.after(fate),
             };
             fate = error.fate();
             // A lease is not replaced when it breaks, so another one has to do.
             let is_lost = error.is_connection_dropped() && lease.connection().is_closed();
-            if !is_lost || !(idempotent || fate == Fate::NotSent) || !self.may_retry(retries) {
+            if !is_lost || !(terms.idempotent || fate == Fate::NotSent) || !self.may_retry_by(terms, retries) {
                 return Err(error);
             }
             retries += 1;
@@ -347,14 +375,15 @@ impl Connection {
     }
 
     /// Queues commands in one piece where they belong, over a lease if one of them blocks, and waits for all their
-    /// replies.
+    /// replies. `waited` is how long the same call has waited for leases.
     pub(crate) async fn request_batch(
         &self,
         packed: Packed<'_>,
         whole: bool,
         scripts: &[Script],
+        waited: &mut Duration,
     ) -> RedisResult<BatchOutcome> {
-        let Some(lease) = self.lease_for(packed.class()).await? else {
+        let Some(lease) = self.lease_for(packed.class(), waited).await? else {
             return self.request_batch_here(packed, whole, scripts).await;
         };
         match lease.request_batch_here(packed, whole, scripts).await {
@@ -397,9 +426,9 @@ impl Connection {
 
     /// A lease for blocking commands, if this connection is shared; otherwise they stay on this connection, whose gate
     /// may refuse them.
-    pub(crate) async fn lease_for(&self, class: Class) -> RedisResult<Option<Lease>> {
+    pub(crate) async fn lease_for(&self, class: Class, waited: &mut Duration) -> RedisResult<Option<Lease>> {
         if class.wants_lease() && !self.inner.shared.is_leased() {
-            return self.lease().await.map(Some);
+            return Lease::take(self, waited).await.map(Some);
         }
         Ok(None)
     }
@@ -414,17 +443,17 @@ impl ConnectionLike for Connection {
         #[cfg(feature = "tracing")]
         if let Some(span) = crate::link::telemetry::command_span(cmd) {
             // In a box, so that the future of a command without a span stays small.
-            return Box::pin(tracing::Instrument::instrument(self.send_command_here(cmd), span)).await;
+            return Box::pin(tracing::Instrument::instrument(self.send_command_watched(cmd), span)).await;
         }
-        self.send_command_here(cmd).await
+        self.send_command_watched(cmd).await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         #[cfg(feature = "tracing")]
         if let Some(span) = crate::link::telemetry::pipeline_span(pipeline) {
-            return Box::pin(tracing::Instrument::instrument(self.send_commands(pipeline), span)).await;
+            return Box::pin(tracing::Instrument::instrument(self.send_pipeline_watched(pipeline), span)).await;
         }
-        self.send_commands(pipeline).await
+        self.send_pipeline_watched(pipeline).await
     }
 
     fn is_closed(&self) -> bool {
@@ -434,22 +463,65 @@ impl ConnectionLike for Connection {
 
 impl Connection {
     #[inline]
-    async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
+    async fn send_command_watched(&self, cmd: &Cmd) -> RedisResult<Value> {
+        if self.inner.connector.config.observer.is_none() && cmd.time_limit().is_none() {
+            return self.send_command_here(cmd).await;
+        }
+        Box::pin(self.watched(cmd, self.send_command_here(cmd))).await
+    }
+
+    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        match &self.inner.connector.config.observer {
+            Some(_) => Box::pin(self.watched_pipeline(pipeline, self.send_commands(pipeline))).await,
+            None => self.send_commands(pipeline).await,
+        }
+    }
+
+    /// Bounds the time of a command, and tells the observer how it ends.
+    pub(crate) async fn watched(
+        &self,
+        cmd: &Cmd,
+        sent: impl Future<Output = RedisResult<Value>> + Send,
+    ) -> RedisResult<Value> {
+        let bounded = async {
+            match cmd.time_limit() {
+                Some(limit) => within(limit, sent).await,
+                None => sent.await,
+            }
+        };
+        match &self.inner.connector.config.observer {
+            Some(observer) => observer.time_command(cmd, bounded).await,
+            None => bounded.await,
+        }
+    }
+
+    /// Tells the observer how a pipeline ends.
+    pub(crate) async fn watched_pipeline(
+        &self,
+        pipeline: &Pipeline,
+        sent: impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send,
+    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+        match &self.inner.connector.config.observer {
+            Some(observer) => observer.time_pipeline(pipeline, sent).await,
+            None => sent.await,
+        }
+    }
+
+    #[inline]
+    pub(crate) async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
         let reply = if packed.class() != Class::PLAIN {
             // In a box, so that the future of a plain command stays small.
-            Box::pin(self.request_apart(packed, cmd.is_idempotent())).await?.into_result()
+            Box::pin(self.request_apart(packed, cmd.terms())).await?.into_result()
         } else {
             let cache = self.inner.shared.cache();
             match cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
                 Some(look) => self.read_cached(look).await,
-                None => self.request(packed, cmd.is_idempotent()).await?.into_result(),
+                None => self.request(packed, cmd.terms()).await?.into_result(),
             }
         };
         match reply {
-            Err(error) if error.is_loading() => {
-                Box::pin(self.request_when_loaded(packed, cmd.is_idempotent(), error)).await
-            }
+            Err(error) if error.is_loading() => Box::pin(self.request_when_loaded(packed, cmd.terms(), error)).await,
             reply => reply,
         }
     }
@@ -461,7 +533,7 @@ impl Connection {
         let packed = pipeline.packed();
         if packed.class() == Class::PLAIN {
             if let Some(looks) = self.look_pipeline(pipeline, Caching::Default) {
-                return Box::pin(self.read_pipeline(looks)).await.map(Some);
+                return Box::pin(self.read_pipeline(pipeline, Caching::Default, looks)).await.map(Some);
             }
             return self.send_pipeline_here(pipeline, packed).await;
         }

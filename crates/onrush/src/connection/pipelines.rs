@@ -1,5 +1,7 @@
 //! Pipelines and transactions over a connection: their replies, and what is sent again.
 
+use std::time::Duration;
+
 use crate::connection::Connection;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::sink::Broken;
@@ -17,6 +19,16 @@ struct Missing {
     end: usize,
     /// Its fate in earlier attempts.
     fate: Fate,
+}
+
+/// The commands of a batch that have no reply yet.
+#[derive(Debug)]
+struct Missings {
+    commands: Vec<Missing>,
+    /// The union of the classes of the batch.
+    class: Class,
+    /// How long the call has waited for leases.
+    waited: Duration,
 }
 
 impl Connection {
@@ -57,8 +69,8 @@ impl Connection {
         let refused = |result: &RedisResult<Value>| {
             result.as_ref().is_err_and(|error| error.is_loading() || error.code() == Some("EXECABORT"))
         };
-        let is_loading = results.first().is_some_and(|first| first.as_ref().is_err_and(RedisError::is_loading));
-        is_loading
+        results.first().is_some_and(refused)
+            && loading(results).is_some()
             && self.inner.connector.config.ready_check
             && !self.inner.shared.watches()
             && results.iter().all(refused)
@@ -72,7 +84,7 @@ impl Connection {
         mut results: Option<Vec<RedisResult<Value>>>,
     ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         let mut patience = Patience::new(&self.inner.connector.config);
-        while let Some(error) = results.iter().flatten().next().and_then(|first| first.as_ref().err()).cloned() {
+        while let Some(error) = results.as_deref().and_then(loading) {
             let is_over = !self.waits_for_loading(results.as_deref().unwrap_or_default());
             if is_over || patience.wait(error).await.is_err() {
                 break;
@@ -84,7 +96,8 @@ impl Connection {
     }
 
     async fn send_batch(&self, pipeline: &Pipeline, packed: Packed<'_>) -> RedisResult<Vec<RedisResult<Value>>> {
-        let outcome = self.request_batch(packed, false, pipeline.scripts()).await?;
+        let mut waited = Duration::ZERO;
+        let outcome = self.request_batch(packed, false, pipeline.scripts(), &mut waited).await?;
         let mut results: Vec<_> = outcome.replies.into_iter().map(Value::into_result).collect();
         let Some(broken) = outcome.broken else { return Ok(results) };
         let answered = results.len();
@@ -92,7 +105,8 @@ impl Connection {
         let missing = (answered..pipeline.len())
             .map(|index| Missing { index, end: pipeline.start_of(index + 1), fate: Fate::NotSent })
             .collect();
-        self.complete_batch(pipeline, packed.class(), missing, broken, &mut results).await;
+        let missing = Missings { commands: missing, class: packed.class(), waited };
+        self.complete_batch(pipeline, missing, broken, &mut results).await;
         Ok(results)
     }
 
@@ -100,11 +114,11 @@ impl Connection {
     async fn complete_batch(
         &self,
         pipeline: &Pipeline,
-        class: Class,
-        mut missing: Vec<Missing>,
+        missing: Missings,
         mut broken: Broken,
         results: &mut [RedisResult<Value>],
     ) {
+        let Missings { commands: mut missing, class, mut waited } = missing;
         let mut retries = 0;
         loop {
             let may_retry = broken.may_retry() && self.may_retry(retries);
@@ -130,7 +144,8 @@ impl Connection {
                 return;
             }
             self.inner.shared.tally.retry(missing.len());
-            match self.request_batch(Packed::new(&bytes, missing.len(), class), false, pipeline.scripts()).await {
+            let packed = Packed::new(&bytes, missing.len(), class);
+            match self.request_batch(packed, false, pipeline.scripts(), &mut waited).await {
                 Ok(outcome) => {
                     let answered = outcome.replies.len();
                     for (command, value) in missing.drain(..answered).zip(outcome.replies) {
@@ -161,13 +176,13 @@ impl Connection {
         command(&[b"EXEC"], &mut bytes);
         let framed = Packed::new(&bytes, packed.count() + 2, packed.class());
         let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
-        let mut retries = 0;
+        let (mut retries, mut waited) = (0, Duration::ZERO);
         let mut fate = Fate::NotSent;
         let shared = &self.inner.shared;
         let before = shared.note_executed(true);
         let note = |fate| _ = shared.note_executed(before || fate != Fate::NotSent);
         loop {
-            let outcome = self.request_batch(framed, true, pipeline.scripts()).await;
+            let outcome = self.request_batch(framed, true, pipeline.scripts(), &mut waited).await;
             let outcome = outcome.map_err(|error| error.after(fate)).inspect_err(|error| note(error.fate()))?;
             let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
             let error = broken.error_at(bytes.len()).after(fate);
@@ -181,6 +196,12 @@ impl Connection {
             shared.tally.retry(pipeline.len());
         }
     }
+}
+
+/// The first error, if any, by which a server says that it is loading its data: also that of a transaction which it has
+/// queued before.
+pub(crate) fn loading(results: &[RedisResult<Value>]) -> Option<RedisError> {
+    results.iter().filter_map(|result| result.as_ref().err()).find(|error| error.is_loading()).cloned()
 }
 
 /// Splits the replies to MULTI, the queued commands and EXEC.

@@ -14,14 +14,27 @@ use crate::values::value::{PushInfo, PushKind, Value};
 ///
 /// The client itself drops no messages: while a reader is behind, the connection is left unread. Then the messages pile
 /// up in the server, which cuts off a subscriber that is too far behind (`client-output-buffer-limit`), and what it had
-/// for it is lost. So are the messages published during any disconnect. Such a gap is told:
-/// [`next_event`](Self::next_event) returns it in its place among the messages, and
-/// [`Msg::is_after_gap`] marks the message behind it.
+/// for it is lost. So are the messages published during any disconnect. Such a gap is told, if there was a
+/// subscription: [`next_event`](Self::next_event) returns its beginning and its end in their places among the messages,
+/// and [`Msg::is_after_gap`] marks the message behind it.
 ///
 /// Any number of subscriptions may be made before anything is read. Once the server has confirmed them, they are made
 /// again after each reconnect.
 #[derive(Debug)]
 pub struct PubSub {
+    sink: PubSubSink,
+    stream: PubSubStream,
+}
+
+/// The half of a [`PubSub`] that subscribes, from [`PubSub::split`]. Any number of tasks may share it by cloning.
+#[derive(Clone, Debug)]
+pub struct PubSubSink {
+    connection: Connection,
+}
+
+/// The half of a [`PubSub`] that reads, from [`PubSub::split`]. When it is dropped, the connection is closed.
+#[derive(Debug)]
+pub struct PubSubStream {
     connection: Connection,
     /// Whether messages may be missing before the next one.
     gap: bool,
@@ -33,10 +46,13 @@ pub struct PubSub {
 pub enum PubSubEvent {
     /// A published message.
     Message(Msg),
-    /// The connection was lost: messages may be missing from here until the subscriptions are made again.
+    /// The connection was lost: messages may be missing from here to [`Resubscribed`](Self::Resubscribed).
     Gap,
+    /// The connection was made again, and with it all subscriptions but those that were refused: the gap ends. Messages
+    /// of those that were made again first may come before.
+    Resubscribed,
     /// The server has refused to make a subscription again after a reconnect, with this error: no more messages come by
-    /// it.
+    /// it. Errors that pass (`BUSY`, `LOADING` and the like) are not told: the client asks again.
     Refused {
         /// The channel or the pattern.
         name: Vec<u8>,
@@ -111,62 +127,85 @@ impl Msg {
     }
 }
 
+macro_rules! subscriptions {
+    ($($(#[$doc:meta])* $name:ident = $command:literal;)*) => {
+        impl PubSubSink {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The server's, and those of the connection.
+            pub async fn $name(&self, target: impl AsRef<[u8]>) -> RedisResult<()> {
+                self.connection.change_subscription($command, &[target.as_ref()]).await
+            }
+        )*}
+
+        impl PubSub {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The server's, and those of the connection.
+            pub async fn $name(&mut self, target: impl AsRef<[u8]>) -> RedisResult<()> {
+                self.sink.$name(target).await
+            }
+        )*}
+    };
+}
+
+subscriptions! {
+    /// Subscribes to a channel.
+    subscribe = "SUBSCRIBE";
+    /// Ends the subscription to a channel.
+    unsubscribe = "UNSUBSCRIBE";
+    /// Subscribes to all channels whose names match a pattern.
+    psubscribe = "PSUBSCRIBE";
+    /// Ends the subscription to a pattern.
+    punsubscribe = "PUNSUBSCRIBE";
+    /// Subscribes to a shard channel.
+    ssubscribe = "SSUBSCRIBE";
+    /// Ends the subscription to a shard channel.
+    sunsubscribe = "SUNSUBSCRIBE";
+}
+
 impl PubSub {
     pub(crate) fn new(connection: Connection) -> PubSub {
-        PubSub { connection, gap: false }
+        PubSub { sink: PubSubSink { connection: connection.clone() }, stream: PubSubStream { connection, gap: false } }
     }
 
-    /// Subscribes to a channel.
-    ///
-    /// # Errors
-    /// The server's, and those of the connection.
-    pub async fn subscribe(&mut self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("SUBSCRIBE", &[channel.as_ref()]).await
+    /// The half that subscribes and the half that reads, for different tasks.
+    pub fn split(self) -> (PubSubSink, PubSubStream) {
+        (self.sink, self.stream)
     }
 
-    /// Ends the subscription to a channel.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe).
-    pub async fn unsubscribe(&mut self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("UNSUBSCRIBE", &[channel.as_ref()]).await
+    /// The next push of any kind; as [`PubSubStream::next_push`].
+    pub async fn next_push(&mut self) -> Option<PushInfo> {
+        self.stream.next_push().await
     }
 
-    /// Subscribes to all channels whose names match a pattern.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe).
-    pub async fn psubscribe(&mut self, pattern: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("PSUBSCRIBE", &[pattern.as_ref()]).await
+    /// The next message; as [`PubSubStream::next_message`].
+    pub async fn next_message(&mut self) -> Option<Msg> {
+        self.stream.next_message().await
     }
 
-    /// Ends the subscription to a pattern.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe).
-    pub async fn punsubscribe(&mut self, pattern: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("PUNSUBSCRIBE", &[pattern.as_ref()]).await
+    /// The next message, or what is to be known about missing ones; as [`PubSubStream::next_event`].
+    pub async fn next_event(&mut self) -> Option<PubSubEvent> {
+        self.stream.next_event().await
     }
 
-    /// Subscribes to a shard channel.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe).
-    pub async fn ssubscribe(&mut self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("SSUBSCRIBE", &[channel.as_ref()]).await
+    /// The messages as a stream.
+    pub fn on_message(&mut self) -> impl Stream<Item = Msg> + '_ {
+        self
     }
 
-    /// Ends the subscription to a shard channel.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe).
-    pub async fn sunsubscribe(&mut self, channel: impl AsRef<[u8]>) -> RedisResult<()> {
-        self.connection.change_subscription("SUNSUBSCRIBE", &[channel.as_ref()]).await
+    /// The messages as a stream that owns the connection.
+    pub fn into_on_message(self) -> impl Stream<Item = Msg> {
+        self
     }
+}
 
+impl PubSubStream {
     /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait
-    /// already), and a [`Disconnection`](PushKind::Disconnection) where messages may be missing. `None` when the
-    /// connection is closed for good.
+    /// already), a [`Disconnection`](PushKind::Disconnection) where messages may be missing, and
+    /// [`Resubscribed`](PushKind::Resubscribed) where that ends. `None` when the connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
         let push = std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await;
         if let Some(push) = &push {
@@ -190,16 +229,6 @@ impl PubSub {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
 
-    /// The messages as a stream.
-    pub fn on_message(&mut self) -> impl Stream<Item = Msg> + '_ {
-        self
-    }
-
-    /// The messages as a stream that owns the connection.
-    pub fn into_on_message(self) -> impl Stream<Item = Msg> {
-        self
-    }
-
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Msg>> {
         loop {
             match ready!(self.poll_event(cx)) {
@@ -219,6 +248,9 @@ impl PubSub {
                 self.gap = true;
                 return Poll::Ready(Some(PubSubEvent::Gap));
             }
+            if push.kind == PushKind::Resubscribed {
+                return Poll::Ready(Some(PubSubEvent::Resubscribed));
+            }
             if let Some((name, error)) = refusal(&push) {
                 return Poll::Ready(Some(PubSubEvent::Refused { name, error }));
             }
@@ -227,6 +259,13 @@ impl PubSub {
                 return Poll::Ready(Some(PubSubEvent::Message(Msg { after_gap, ..message })));
             }
         }
+    }
+}
+
+impl Drop for PubSubStream {
+    /// Nobody is left to read: what subscribes learns that.
+    fn drop(&mut self) {
+        self.connection.inner.shared.abandon();
     }
 }
 
@@ -239,6 +278,14 @@ fn refusal(push: &PushInfo) -> Option<(Vec<u8>, ServerError)> {
 }
 
 impl Stream for PubSub {
+    type Item = Msg;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Msg>> {
+        self.get_mut().stream.poll_message(cx)
+    }
+}
+
+impl Stream for PubSubStream {
     type Item = Msg;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Msg>> {

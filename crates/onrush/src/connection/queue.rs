@@ -21,6 +21,9 @@ use crate::link::push::Outlet;
 use crate::link::url::ProtocolVersion;
 use crate::values::value::{PushInfo, PushKind, Value};
 
+/// Room for more entries than this is freed when they have gone.
+pub(crate) const KEPT_ENTRIES_MAX: usize = 16 << 10;
+
 /// The queue of a connection, and other state that its users and its driver share.
 ///
 /// A command costs one short lock: its bytes are appended to the buffer that goes out. The driver swaps the whole buffer
@@ -156,13 +159,21 @@ impl Shared {
         if let Some(own_writes) = &self.own_writes {
             own_writes.note_sent(packed.bytes(), queue.replies_due);
         }
-        let manner = Manner { whole, patient: packed.class().blocks() };
+        let manner = Manner { whole, patient: packed.class().blocks(), own: false };
         queue.add(packed.bytes(), packed.count(), manner, sink);
         if let Some(cache) = &self.cache {
             // Done after queueing: reads queued from now on see the writes.
             drop(queue);
             cache.note_sent(packed.bytes());
         }
+        Ok(())
+    }
+
+    /// Queues a command of the library's own.
+    pub(crate) fn push_own(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
+        let mut queue = self.queue.lock();
+        self.check_room(&queue, bytes.len())?;
+        queue.add(bytes, sink.replies(), Manner::OWN, sink);
         Ok(())
     }
 
@@ -212,6 +223,16 @@ impl Shared {
         self.queue.lock().subscriptions.confirm(&kind, &name);
         let data = vec![Value::BulkString(name.into()), Value::ServerError(why)];
         self.outlet.send(PushInfo { kind, data });
+    }
+
+    /// Whether the server has confirmed any subscription that was not ended since.
+    pub(crate) fn has_subscriptions(&self) -> bool {
+        !self.queue.lock().subscriptions.is_empty()
+    }
+
+    /// Whether this is such a subscription.
+    pub(crate) fn is_subscribed(&self, kind: &PushKind, name: &[u8]) -> bool {
+        self.queue.lock().subscriptions.has(kind, name)
     }
 
     /// Commands that make all subscriptions again, for a new connection.
@@ -275,9 +296,17 @@ impl Shared {
         }
         std::mem::swap(&mut queue.bytes, bytes);
         entries.extend(queue.entries.drain(..));
+        if queue.entries.capacity() > KEPT_ENTRIES_MAX {
+            queue.entries = Vec::new();
+        }
         drop(queue);
         self.announce_room();
         Taken::Some
+    }
+
+    /// The queue's clock.
+    pub(crate) fn now(&self) -> u32 {
+        self.queue.lock().tick
     }
 
     /// Puts entries that were taken but not sent back to the front, in order.
@@ -287,17 +316,28 @@ impl Shared {
         queue.entries.splice(0..0, entries);
     }
 
-    /// Removes and returns the entries that have waited since before `oldest`.
+    /// Removes and returns the entries that have waited since before `oldest`. Linear in the queue.
     pub(crate) fn expire(&self, oldest: u32) -> Vec<Entry> {
         let mut queue = self.queue.lock();
-        let count = queue.entries.iter().take_while(|entry| entry.tick < oldest).count();
-        let expired: Vec<Entry> = queue.entries.drain(..count).collect();
-        let len: usize = expired.iter().map(|entry| entry.len).sum();
-        queue.bytes.drain(..len);
-        drop(queue);
-        if count > 0 {
-            self.announce_room();
+        // Those that are sent again come first, and are younger than their place.
+        if !queue.entries.iter().any(|entry| entry.tick < oldest) {
+            return Vec::new();
         }
+        let (mut expired, mut kept) = (Vec::new(), Vec::new());
+        let (bytes, mut at) = (std::mem::take(&mut queue.bytes), 0);
+        for entry in std::mem::take(&mut queue.entries) {
+            let end = at + entry.len;
+            if entry.tick < oldest {
+                expired.push(entry);
+            } else {
+                queue.bytes.extend_from_slice(&bytes[at..end]);
+                kept.push(entry);
+            }
+            at = end;
+        }
+        queue.entries = kept;
+        drop(queue);
+        self.announce_room();
         expired
     }
 
@@ -377,12 +417,17 @@ impl Shared {
         }
     }
 
+    /// Whether replies are due on a leased connection.
+    pub(crate) fn owes_replies(&self) -> bool {
+        let replies = self.lease.as_ref().map(|account| account.replies.load(Ordering::Acquire));
+        Some(self.queue.lock().replies_due) != replies
+    }
+
     /// Whether a leased connection is as good as new: it owes no reply, and is in the state it was made in.
     pub(crate) fn is_as_new(&self) -> bool {
         let Some(account) = &self.lease else { return false };
-        let queue = self.queue.lock();
-        queue.closed.is_none()
-            && queue.replies_due == account.replies.load(Ordering::Acquire)
+        !self.is_closed()
+            && !self.owes_replies()
             && !account.watches.load(Ordering::Relaxed)
             && !account.changed.load(Ordering::Relaxed)
             && !self.outlet.has_listeners()
@@ -458,11 +503,9 @@ impl Shared {
         self.queue.lock().bytes.len()
     }
 
-    /// Commands that load again the scripts that were loaded before, for a new connection.
-    pub(crate) fn reload_scripts(&self, out: &mut Vec<u8>) -> usize {
-        let queue = self.queue.lock();
-        queue.scripts.reload(out);
-        queue.scripts.len()
+    /// The scripts that were loaded before, with the commands that load them again, for a new connection.
+    pub(crate) fn reload_scripts(&self, out: &mut Vec<u8>) -> Vec<Script> {
+        self.queue.lock().scripts.reload(out)
     }
 
     /// Forgets that a script is loaded, since the server says it is not.
@@ -494,6 +537,11 @@ impl Shared {
     /// How long a request and its reply took when the connection was made; 0 if that is not known.
     pub(crate) fn round_trip(&self) -> Duration {
         Duration::from_micros(u64::from(self.round_trip_us.load(Ordering::Relaxed)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn entries_capacity(&self) -> usize {
+        self.queue.lock().entries.capacity()
     }
 
     fn announce_room(&self) {
@@ -530,7 +578,7 @@ impl Queue {
             if self.scripts.is_new(script) {
                 let mut bytes = Vec::new();
                 scripts::load(script, &mut bytes);
-                self.add(&bytes, 1, Manner::ONE, Sink::Discard);
+                self.add(&bytes, 1, Manner::ONE, Sink::Load(script.clone()));
             }
         }
     }

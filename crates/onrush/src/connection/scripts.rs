@@ -45,9 +45,9 @@ impl Scripts {
         self.remove(script.digest());
     }
 
-    /// Commands that load all of them.
-    pub(crate) fn reload(&self, out: &mut Vec<u8>) {
-        self.by_digest.values().for_each(|(script, _)| load(script, out));
+    /// All of them, with the commands that load them.
+    pub(crate) fn reload(&self, out: &mut Vec<u8>) -> Vec<Script> {
+        self.by_digest.values().map(|(script, _)| script).inspect(|script| load(script, out)).cloned().collect()
     }
 
     fn remove(&mut self, digest: &[u8; 20]) {

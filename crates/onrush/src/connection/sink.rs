@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::cache::Ticket;
 use crate::cache::flight::Flight;
 use crate::cache::gather::Gather;
+use crate::commands::script::Script;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::stream::window::{News, Window, reply_len};
 use crate::values::value::{PushKind, Value};
@@ -51,15 +52,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// How many replies may come before the last one.
-    pub(crate) fn left_before_last(&self) -> usize {
-        self.left.saturating_sub(1)
-    }
-
-    /// Takes so many statuses `OK`, which are not the last reply.
-    pub(crate) fn add_okays(&mut self, okays: usize) {
+    /// Takes as many statuses `OK` as `skip` finds, which gets the number of replies that may come before the last one.
+    #[inline]
+    pub(crate) fn take(&mut self, skip: impl FnOnce(usize) -> usize) -> usize {
+        let okays = skip(self.left.saturating_sub(1));
         self.left -= okays;
         self.replies.resize_with(self.replies.len() + okays, || Value::Okay);
+        okays
     }
 }
 
@@ -108,6 +107,24 @@ impl Part {
         self.news.measured += 1;
         self.news.bytes += reply_len(&reply);
         self.answer(reply);
+    }
+
+    /// Whether its replies are not kept.
+    #[inline]
+    pub(crate) fn only_counts(&self) -> bool {
+        !self.window.keeps()
+    }
+
+    /// Counts as many replies without parts as `skip` finds, which gets the number of replies that may come before the
+    /// last one.
+    #[inline]
+    pub(crate) fn take(&mut self, skip: impl FnOnce(usize) -> usize) -> usize {
+        let found = skip((self.ends.len() - self.answered).saturating_sub(1));
+        self.answered += found;
+        self.news.answered += found;
+        self.news.measured += found;
+        self.news.bytes += found * size_of::<Value>();
+        found
     }
 
     #[inline]
@@ -178,6 +195,8 @@ pub(crate) enum Sink {
     Read(Box<CachedRead>),
     /// The misses of an MGET.
     Gather(Box<Gather>),
+    /// A script that is loaded before its first use: forgotten if that fails.
+    Load(Script),
     /// No task waits for that reply.
     Discard,
 }
@@ -261,7 +280,7 @@ impl Sink {
             Sink::Part(part) => part.ends.len(),
             Sink::Read(read) => read.left,
             Sink::Gather(gather) => gather.left(),
-            Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Discard => 1,
+            Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Load(_) | Sink::Discard => 1,
         }
     }
 
@@ -279,10 +298,13 @@ pub(crate) struct Manner {
     pub whole: bool,
     /// It may take any time: a blocking command.
     pub patient: bool,
+    /// It is the library's own: it does not keep open a connection that no user is left of.
+    pub own: bool,
 }
 
 impl Manner {
-    pub(crate) const ONE: Manner = Manner { whole: true, patient: false };
+    pub(crate) const ONE: Manner = Manner { whole: true, patient: false, own: false };
+    pub(crate) const OWN: Manner = Manner { own: true, ..Manner::ONE };
 }
 
 /// Commands handed over together, with the bytes they take.
@@ -327,18 +349,9 @@ impl Entry {
                     None => Progress::More,
                 };
             }
-            Sink::Again { .. } | Sink::Discard => return Progress::Silent,
+            Sink::Again { .. } | Sink::Load(_) | Sink::Discard => return Progress::Silent,
         }
         self.complete(None)
-    }
-
-    /// The batch that waits, if it is one.
-    #[inline]
-    pub(crate) fn batch(&mut self) -> Option<&mut Batch> {
-        match &mut self.sink {
-            Sink::Batch(batch) => Some(batch),
-            _ => None,
-        }
     }
 
     /// Counts a confirmation of a (un)subscribe command.
@@ -360,7 +373,7 @@ impl Entry {
             Sink::Confirm { left, .. } => *left,
             Sink::Read(read) => read.left,
             Sink::Gather(gather) => gather.left(),
-            Sink::One(_) | Sink::Again { .. } | Sink::Discard => 1,
+            Sink::One(_) | Sink::Again { .. } | Sink::Load(_) | Sink::Discard => 1,
         }
     }
 

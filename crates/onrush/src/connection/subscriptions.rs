@@ -71,6 +71,15 @@ impl Subscriptions {
         }
     }
 
+    pub(crate) fn has(&self, kind: &PushKind, name: &[u8]) -> bool {
+        match kind {
+            PushKind::Subscribe => self.channels.contains(name),
+            PushKind::PSubscribe => self.patterns.contains(name),
+            PushKind::SSubscribe => self.shard_channels.contains(name),
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
     }
@@ -78,11 +87,26 @@ impl Subscriptions {
     /// Commands that make all subscriptions again: one for each, so that the server can refuse them one by one.
     pub(crate) fn commands(&self) -> Vec<Resubscription> {
         let all = [("SUBSCRIBE", &self.channels), ("PSUBSCRIBE", &self.patterns), ("SSUBSCRIBE", &self.shard_channels)];
-        let again = |command, name: &Vec<u8>| {
-            let change = Change { command, targets: &[name] };
-            Resubscription { bytes: change.encoded(), kind: change.kind(), name: name.as_slice().into() }
-        };
+        let again = |command, name: &Vec<u8>| Resubscription::new(command, name.as_slice().into());
         all.into_iter().flat_map(|(command, names)| names.iter().map(move |name| again(command, name))).collect()
+    }
+}
+
+impl Resubscription {
+    fn new(command: &'static str, name: Box<[u8]>) -> Resubscription {
+        let change = Change { command, targets: &[&name] };
+        Resubscription { bytes: change.encoded(), kind: change.kind(), name }
+    }
+
+    /// The command that subscribes to one thing; `None` for kinds that confirm no subscription.
+    pub(crate) fn of(kind: &PushKind, name: Box<[u8]>) -> Option<Resubscription> {
+        let command = match kind {
+            PushKind::Subscribe => "SUBSCRIBE",
+            PushKind::PSubscribe => "PSUBSCRIBE",
+            PushKind::SSubscribe => "SSUBSCRIBE",
+            _ => return None,
+        };
+        Some(Resubscription::new(command, name))
     }
 }
 

@@ -51,25 +51,26 @@ impl<'a, C: ConnectionLike> WithTimeout<'a, C> {
     pub fn new(con: &'a C, timeout: Duration) -> WithTimeout<'a, C> {
         WithTimeout { con, timeout }
     }
+}
 
-    async fn within<T>(&self, reply: impl Future<Output = RedisResult<T>> + Send) -> RedisResult<T> {
-        match tokio::time::timeout(self.timeout, reply).await {
-            Ok(reply) => reply,
-            Err(_) => {
-                let text = format!("no reply came within the command's timeout of {:?}", self.timeout);
-                Err(RedisError::new(ErrorKind::Timeout, text).with_fate(Fate::Unknown))
-            }
+/// Waits so long for a reply.
+pub(crate) async fn within<T>(timeout: Duration, reply: impl Future<Output = RedisResult<T>> + Send) -> RedisResult<T> {
+    match tokio::time::timeout(timeout, reply).await {
+        Ok(reply) => reply,
+        Err(_) => {
+            let text = format!("no reply came within the command's timeout of {timeout:?}");
+            Err(RedisError::new(ErrorKind::Timeout, text).with_fate(Fate::Unknown))
         }
     }
 }
 
 impl<C: ConnectionLike> ConnectionLike for WithTimeout<'_, C> {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        self.within(self.con.send_command(cmd)).await
+        within(self.timeout, self.con.send_command(cmd)).await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        self.within(self.con.send_pipeline(pipeline)).await
+        within(self.timeout, self.con.send_pipeline(pipeline)).await
     }
 
     fn is_closed(&self) -> bool {

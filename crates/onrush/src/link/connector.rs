@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use crate::connection::client::ConnectionConfig;
 use crate::connection::queue::Shared;
-use crate::connection::sink::Sink;
-use crate::connection::subscriptions::Resubscription;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 use crate::link::Link;
 use crate::link::backoff::Backoff;
@@ -14,6 +12,7 @@ use crate::link::net::Stream;
 use crate::link::telemetry;
 use crate::link::tls::TlsContext;
 use crate::link::url::{ConnectionInfo, ProtocolVersion};
+use crate::observe::{ConnectionEvent, SharedObserver};
 use crate::values::encode::command;
 use crate::values::value::Value;
 
@@ -27,7 +26,10 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) fn new(config: &ConnectionConfig) -> Patience {
-        let until = config.response_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Patience::until(config, config.response_timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    pub(crate) fn until(config: &ConnectionConfig, until: Option<Instant>) -> Patience {
         Patience { backoff: config.backoff.clone().unwrap_or_default(), until, attempts: 0 }
     }
 
@@ -58,7 +60,13 @@ impl Connector {
     /// Connects, logs in, and brings a new connection to the state that `shared` remembers: loaded scripts,
     /// subscriptions.
     pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
-        telemetry::connecting(&self.info.addr, self.connect_in_time(shared)).await
+        let connected = telemetry::connecting(&self.info.addr, self.connect_in_time(shared)).await;
+        self.tell(match &connected {
+            Ok(_) => ConnectionEvent::Connected,
+            Err(error) => ConnectionEvent::Failed(error),
+        });
+        // Whatever became of the attempt, no command of a user was sent.
+        connected.map_err(|error| error.with_fate(Fate::NotSent))
     }
 
     /// The same for a first connection: waits while the server is loading its data, at most for the response timeout.
@@ -69,6 +77,13 @@ impl Connector {
                 Err(error) if error.is_loading() => patience.wait(error).await?,
                 connected => return connected,
             }
+        }
+    }
+
+    /// Tells the observer what has become of a connection.
+    pub(crate) fn tell(&self, event: ConnectionEvent<'_>) {
+        if let Some(SharedObserver(observer)) = &self.config.observer {
+            observer.connection(&self.info.addr.to_string(), event);
         }
     }
 
@@ -98,38 +113,34 @@ impl Connector {
         }
         self.set_up(&mut link, shared).await?;
         shared.set_round_trip(link.round_trip());
-        let mut scripts = Vec::new();
-        let count = shared.reload_scripts(&mut scripts);
-        if count > 0 {
-            // An error here shows again as NOSCRIPT when the script is called.
-            link.exchange(&scripts, count).await?;
+        let mut bytes = Vec::new();
+        let scripts = shared.reload_scripts(&mut bytes);
+        if !scripts.is_empty() {
+            let replies = link.exchange(&bytes, scripts.len()).await?;
+            // What the server did not take is loaded before its next use.
+            let refused = scripts.iter().zip(replies).filter(|(_, reply)| matches!(reply, Value::ServerError(_)));
+            refused.for_each(|(script, _)| shared.forget_script(script));
         }
         if protocol == ProtocolVersion::RESP3 || shared.outlet.is_lossless() {
-            for Resubscription { bytes, kind, name } in shared.resubscriptions() {
-                shared.note_due(1);
-                link.send_first(&bytes, Sink::Again { kind, name });
-            }
+            link.begin_again(shared, shared.resubscriptions());
         }
         Ok(link)
     }
 
     /// The provider's, or those of the URL.
-    async fn credentials(&self) -> RedisResult<Credentials> {
+    pub(crate) async fn credentials(&self) -> RedisResult<Credentials> {
         match &self.config.credentials {
-            Some(provider) => provider.ask().await.map_err(|error| error.with_fate(Fate::NotSent)),
+            Some(provider) => provider.ask().await,
             None => Ok(Credentials { username: self.info.username.clone(), password: self.info.password.clone() }),
         }
     }
 
     /// Agrees on a protocol and logs in.
     async fn greet(&self, link: &mut Link) -> RedisResult<ProtocolVersion> {
-        let Credentials { username, password } = self.credentials().await?;
-        // A user without a password has an empty one.
-        let password = password.or_else(|| username.as_ref().map(|_| String::new()));
-        let user = username.as_deref();
+        let credentials = self.credentials().await?;
         if self.info.protocol == ProtocolVersion::RESP3 {
             let mut args: Vec<&[u8]> = vec![b"HELLO", b"3"];
-            if let Some(password) = &password {
+            if let Some((user, password)) = credentials.login() {
                 args.extend([b"AUTH".as_slice(), user.unwrap_or("default").as_bytes(), password.as_bytes()]);
             }
             match exchange_one(link, &args).await? {
@@ -138,12 +149,8 @@ impl Connector {
                 _ => return Ok(ProtocolVersion::RESP3),
             }
         }
-        if let Some(password) = &password {
-            let login = [user.unwrap_or("").as_bytes(), password.as_bytes()];
-            let args: Vec<&[u8]> = std::iter::once(b"AUTH".as_slice())
-                .chain(login.into_iter().skip(usize::from(user.is_none())))
-                .collect();
-            if let Value::ServerError(error) = exchange_one(link, &args).await? {
+        if let Some(auth) = credentials.auth() {
+            if let Value::ServerError(error) = first_reply(link.exchange(&auth, 1).await?) {
                 return Err(refused(error));
             }
         }
@@ -199,8 +206,11 @@ fn add_to(commands: &mut Vec<u8>, names: &mut Vec<&'static str>, name: &'static 
 async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {
     let mut bytes = Vec::new();
     command(args, &mut bytes);
-    let mut replies = link.exchange(&bytes, 1).await?;
-    Ok(replies.pop().unwrap_or(Value::Nil))
+    link.exchange(&bytes, 1).await.map(first_reply)
+}
+
+fn first_reply(replies: Vec<Value>) -> Value {
+    replies.into_iter().next().unwrap_or(Value::Nil)
 }
 
 /// Servers before version 6 have no HELLO; others may have renamed it or lack version 3.
@@ -214,5 +224,5 @@ fn refused(error: ServerError) -> RedisError {
         "ERR" if error.line().contains("AUTH") => ErrorKind::AuthenticationFailed,
         _ => ErrorKind::Server(error.kind()),
     };
-    RedisError::reply(kind, error).with_fate(Fate::NotSent)
+    RedisError::reply(kind, error)
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::RedisResult;
+use crate::values::encode::command;
 
 /// A login.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,21 @@ impl Credentials {
     pub fn password(password: impl Into<String>) -> Credentials {
         Credentials { username: None, password: Some(password.into()) }
     }
+
+    /// The user, if not the default one, and the password. A user without a password has an empty one.
+    pub(crate) fn login(&self) -> Option<(Option<&str>, &str)> {
+        let user = self.username.as_deref();
+        self.password.as_deref().or(user.map(|_| "")).map(|password| (user, password))
+    }
+
+    /// The command that logs in, if there is a login.
+    pub(crate) fn auth(&self) -> Option<Vec<u8>> {
+        let (user, password) = self.login()?;
+        let args: Vec<&[u8]> = [Some("AUTH"), user, Some(password)].into_iter().flatten().map(str::as_bytes).collect();
+        let mut bytes = Vec::new();
+        command(&args, &mut bytes);
+        Some(bytes)
+    }
 }
 
 /// Hides the password, since such values get logged.
@@ -38,7 +54,8 @@ impl fmt::Debug for Credentials {
 
 /// Provides the present user name and password, from a vault, a rotated file or a token service.
 ///
-/// It is called for each new connection: the first, reconnects and leases. It must answer within the connection
+/// It is called for each new connection: the first, reconnects and leases, and when a live one logs in again
+/// ([`Connection::log_in_again`](crate::Connection::log_in_again)). It must answer within the connection
 /// timeout; its error becomes the error of connecting. A closure that returns a future is a provider:
 ///
 /// ```

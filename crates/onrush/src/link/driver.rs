@@ -17,6 +17,7 @@ use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
 use crate::link::telemetry;
 use crate::link::{End, Link};
+use crate::observe::ConnectionEvent;
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// Ticks of the connection's clock per shortest time limit: a timeout is at most 1/8 late.
@@ -157,32 +158,44 @@ impl Driver {
                 End::Broken(error) => error,
             };
             shared.note_disconnection();
-            let disconnection = PushInfo { kind: PushKind::Disconnection, data: Vec::new() };
+            // Whether the reader of pushes is told of a gap whose end it was not told of.
+            let mut has_gap = link.has_unsettled();
+            let mut tell = || {
+                if !shared.outlet.is_lossless() || shared.has_subscriptions() {
+                    has_gap = true;
+                    shared.outlet.send(PushInfo { kind: PushKind::Disconnection, data: Vec::new() });
+                }
+            };
             let backoff = self.backoff.clone().filter(|_| !shared.is_deserted());
             let Some(backoff) = backoff else {
-                shared.outlet.send(disconnection);
+                tell();
                 // Closed before the commands in flight fail, so that none of them is retried in vain.
                 shared.close(error.clone().with_fate(Fate::NotSent));
                 return link.salvage(&shared, &error, false);
             };
             telemetry::disconnected(&self.connector.info.addr, &error);
+            self.connector.tell(ConnectionEvent::Lost(&error));
             // A peer that accepts and hangs up is no better than one that does not accept.
             if link.replies() > 0 || started.elapsed() >= backoff.max {
                 attempts = 0;
             }
             link.salvage(&shared, &error, true);
             drop(link);
-            shared.outlet.send(disconnection);
+            tell();
             link = match self.reconnect(&backoff, &mut attempts, error).await {
                 Ok(Some(link)) => link,
                 Ok(None) => return,
                 Err(error) => return shared.close(error.with_fate(Fate::NotSent)),
             };
+            if has_gap && !link.has_unsettled() {
+                shared.outlet.send(PushInfo { kind: PushKind::Resubscribed, data: Vec::new() });
+            }
         }
     }
 
     async fn drive(&mut self, link: &mut Link) -> End {
         let (shared, clock, home) = (&self.shared, &mut self.clock, self.home.as_deref());
+        let backoff = self.backoff.as_ref();
         if let Some(clock) = clock {
             clock.heard = clock.now;
             clock.probe = None;
@@ -192,6 +205,9 @@ impl Driver {
             loop {
                 if let Poll::Ready(end) = link.poll(shared, cx) {
                     return Poll::Ready(end);
+                }
+                if backoff.is_some_and(|backoff| link.poll_again(shared, backoff, cx)) {
+                    continue;
                 }
                 let Some(clock) = clock else { return Poll::Pending };
                 if clock.sleep.as_mut().poll(cx).is_pending() {

@@ -1,5 +1,6 @@
 //! One live connection to a server: its socket, its buffers, and what is in flight on it.
 
+pub(crate) mod again;
 pub(crate) mod backoff;
 pub(crate) mod connector;
 pub(crate) mod credentials;
@@ -7,6 +8,7 @@ pub(crate) mod driver;
 pub(crate) mod net;
 pub(crate) mod parse;
 pub(crate) mod push;
+pub(crate) mod resolver;
 pub(crate) mod telemetry;
 pub(crate) mod tls;
 pub(crate) mod url;
@@ -20,10 +22,13 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use crate::connection::queue::{Shared, Taken};
+use crate::connection::queue::{KEPT_ENTRIES_MAX, Shared, Taken};
 use crate::connection::sink::{Entry, Manner, Progress, Rest, Sink};
+use crate::connection::subscriptions::Resubscription;
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::link::net::Stream;
+use crate::link::again::Unsettled;
+use crate::link::backoff::Backoff;
+use crate::link::net::{Failed, Stream};
 use crate::link::parse::Parser;
 use crate::stream::window::Window;
 use crate::values::value::{PushInfo, PushKind, Value};
@@ -51,6 +56,10 @@ pub(crate) struct Link {
     output_at: usize,
     unflushed: bool,
     inflight: VecDeque<Entry>,
+    /// How many bytes of entries are written, and how many belong to entries that have left `inflight`.
+    written: u64,
+    settled: u64,
+    unsettled: Unsettled,
     /// Whether replies have woken tasks that have not run yet: it pays to let them queue commands first.
     woken: bool,
     /// How often that was done for the next write.
@@ -87,6 +96,9 @@ impl Link {
             output_at: 0,
             unflushed: false,
             inflight: VecDeque::new(),
+            written: 0,
+            settled: 0,
+            unsettled: Unsettled::default(),
             woken: false,
             yields: 0,
             heard: false,
@@ -144,6 +156,31 @@ impl Link {
         self.inflight.push_back(Entry { len: commands.len(), tick: 0, manner: Manner::ONE, sink });
     }
 
+    /// Makes the subscriptions of earlier links again, before everything queued.
+    pub(crate) fn begin_again(&mut self, shared: &Shared, all: Vec<Resubscription>) {
+        self.unsettled.add(all.len());
+        self.subscribe_again(shared, all);
+    }
+
+    fn subscribe_again(&mut self, shared: &Shared, all: Vec<Resubscription>) {
+        for Resubscription { bytes, kind, name } in all {
+            shared.note_due(1);
+            self.send_first(&bytes, Sink::Again { kind, name });
+        }
+    }
+
+    /// Whether a subscription of an earlier link is to be made again.
+    pub(crate) fn has_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    /// Asks again for subscriptions that the server has refused for now; whether it did.
+    pub(crate) fn poll_again(&mut self, shared: &Shared, backoff: &Backoff, cx: &mut Context<'_>) -> bool {
+        let Poll::Ready(wanted) = self.unsettled.poll_again(shared, backoff, cx) else { return false };
+        self.subscribe_again(shared, wanted);
+        true
+    }
+
     /// Writes and reads as far as possible.
     pub(crate) fn poll(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<End> {
         if !self.registered {
@@ -184,26 +221,37 @@ impl Link {
             if self.output.capacity() > KEPT_LEN_MAX {
                 self.output = Vec::new();
             }
+            if self.inflight.is_empty() && self.inflight.capacity() > KEPT_ENTRIES_MAX {
+                self.inflight = VecDeque::new();
+            }
             match shared.take(&mut self.output, &mut self.inflight, cx) {
                 Taken::Some => {
                     (self.woken, self.yields) = (false, 0);
                     shared.tally.batch();
                 }
-                Taken::Deserted if self.inflight.is_empty() => return Ok(WriteTurn::Deserted),
+                Taken::Deserted if self.inflight.iter().all(|entry| entry.manner.own) => {
+                    return Ok(WriteTurn::Deserted);
+                }
                 Taken::Empty | Taken::Deserted => return self.poll_flush(cx),
             }
         }
-        match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.output_at..]) {
+        match self.stream.poll_send(cx, &self.output[self.output_at..]) {
             Poll::Ready(Ok(0)) => Err(RedisError::from(io::Error::from(io::ErrorKind::WriteZero))),
             Poll::Ready(Ok(n)) => {
+                // While the command of the next reply is being written, bytes taken by the peer are the only possible
+                // progress.
+                self.heard |= self.inflight.front().is_some_and(|next| self.written < self.settled + next.len as u64);
                 self.output_at += n;
+                self.written += n as u64;
                 self.unflushed = true;
                 shared.tally.sent(n);
-                // While one long command is being written, bytes taken by the peer are the only possible progress.
-                self.heard |= self.inflight.len() == 1;
                 Ok(WriteTurn::More)
             }
-            Poll::Ready(Err(error)) => Err(error.into()),
+            Poll::Ready(Err(Failed { error, taken })) => {
+                self.output_at += taken;
+                shared.tally.sent(taken);
+                Err(error.into())
+            }
             Poll::Pending => Ok(WriteTurn::Blocked),
         }
     }
@@ -253,7 +301,7 @@ impl Link {
     /// Passes on all complete replies.
     fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
         loop {
-            self.take_okays(shared);
+            self.take_small(shared);
             let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? else { break };
             match value {
                 Value::Push(push) => self.push(shared, *push),
@@ -269,15 +317,19 @@ impl Link {
         Ok(())
     }
 
-    /// Passes on the statuses `OK` that come next, but for a batch's last reply: most replies of most batches.
+    /// Passes on the small replies that come next, but for an entry's last one: the statuses `OK` of a batch, which are
+    /// most replies of most batches, and those that a stream only counts.
     #[inline]
-    fn take_okays(&mut self, shared: &Shared) {
-        let Some(batch) = self.inflight.front_mut().and_then(Entry::batch) else { return };
-        let input = &self.input[..self.input_end];
-        let okays = self.parser.okays(input, &mut self.input_at, batch.left_before_last());
-        if okays > 0 {
-            batch.add_okays(okays);
-            self.replies += okays as u64;
+    fn take_small(&mut self, shared: &Shared) {
+        let Some(front) = self.inflight.front_mut() else { return };
+        let (input, at) = (&self.input[..self.input_end], &mut self.input_at);
+        let taken = match &mut front.sink {
+            Sink::Batch(batch) => batch.take(|max| self.parser.okays(input, at, max)),
+            Sink::Part(part) if part.only_counts() => part.take(|max| self.parser.small(input, at, max)),
+            _ => return,
+        };
+        if taken > 0 {
+            self.replies += taken as u64;
             if self.leased {
                 shared.note_replies(self.replies);
             }
@@ -297,8 +349,12 @@ impl Link {
         if self.leased {
             shared.note_replies(self.replies);
         }
-        if let (Value::ServerError(error), Sink::Again { kind, name }) = (&value, &mut front.sink) {
-            shared.lose_subscription(kind, std::mem::take(name), error.clone());
+        if let Value::ServerError(error) = &value {
+            match &mut front.sink {
+                Sink::Again { kind, name } => self.unsettled.refuse(shared, kind, std::mem::take(name), error),
+                Sink::Load(script) => shared.forget_script(script),
+                _ => {}
+            }
         }
         let progress = front.reply(value);
         self.settle(progress);
@@ -315,6 +371,9 @@ impl Link {
                 // Sent before the caller's reply, so that the caller's own reader finds it.
                 shared.outlet.send_awaited(push);
                 self.replies += 1;
+                if matches!(front.sink, Sink::Again { .. }) {
+                    self.unsettled.settle(shared);
+                }
                 let progress = front.confirmed();
                 self.settle(progress);
             }
@@ -329,7 +388,7 @@ impl Link {
             Progress::Done => self.woken = true,
             Progress::Silent => {}
         }
-        self.inflight.pop_front();
+        self.settled += self.inflight.pop_front().map_or(0, |entry| entry.len as u64);
     }
 
     /// Room to read into. What has been read but not parsed, behind the replies to an exchange, moves to the front.
@@ -376,6 +435,7 @@ impl Link {
                 kept.push(entry);
             } else if let Some(rest) = cut(shared, &mut entry, written, error, &mut barred) {
                 if rest.again > 0 {
+                    entry.tick = shared.now();
                     again.push(entry.bytes_again().to_vec());
                 } else {
                     kept_len += rest.len;
@@ -438,4 +498,36 @@ fn closed_by_server() -> RedisError {
 fn is_resp2_push(parts: &[Value]) -> bool {
     parts.len() >= 3
         && matches!(&parts[0], Value::BulkString(kind) if !matches!(PushKind::from_name(kind), PushKind::Other(_)))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::connection::gate::{Class, Packed};
+    use crate::link::push::Outlet;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    #[tokio::test]
+    async fn room_for_very_many_commands_is_freed_when_they_are_answered() {
+        const COMMANDS: usize = 2 * KEPT_ENTRIES_MAX;
+        let (near, mut far) = tokio::net::UnixStream::pair().unwrap();
+        let shared = Shared::new(64 << 20, Outlet::broadcast(), false);
+        let mut link = Link::new(Stream::Unix(near), false);
+        let push = |_| shared.push(Packed::new(PING, 1, Class::PLAIN), true, &[], Sink::Discard).unwrap();
+        (0..COMMANDS).for_each(push);
+        let answer = async {
+            far.read_exact(&mut vec![0; COMMANDS * PING.len()]).await.unwrap();
+            far.write_all(&b"+PONG\r\n".repeat(COMMANDS)).await.unwrap();
+        };
+        let mut most = 0;
+        let drive = std::future::poll_fn(|cx| {
+            assert!(link.poll(&shared, cx).is_pending());
+            most = most.max(link.inflight.capacity());
+            if link.replies() == COMMANDS as u64 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::join!(answer, drive);
+        assert!(most >= COMMANDS && link.inflight.capacity() <= KEPT_ENTRIES_MAX);
+        assert!(shared.entries_capacity() <= KEPT_ENTRIES_MAX);
+    }
 }

@@ -1,6 +1,7 @@
 //! Byte streams to a server: TCP, TLS over TCP, Unix sockets.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,12 +11,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::task::JoinSet;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::link::resolver::SharedResolver;
 use crate::link::url::ConnectionAddr;
 
 /// How many keepalive probes the kernel sends before it gives the connection up.
 const KEEPALIVE_PROBES: u32 = 3;
+
+/// How long an address of a host is waited for alone.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Most bytes that a TLS session is given at once, as many as it buffers.
+#[cfg(feature = "tls")]
+const TLS_WRITE_MAX: usize = 64 << 10;
 
 /// Options of the socket.
 #[derive(Clone, Debug)]
@@ -25,11 +35,18 @@ pub(crate) struct SocketOptions {
     pub receive_buffer_bytes: Option<usize>,
     /// Idle time before the kernel sends keepalive probes; `None`: never.
     pub keepalive: Option<Duration>,
+    /// In place of the system's.
+    pub resolver: Option<SharedResolver>,
 }
 
 impl Default for SocketOptions {
     fn default() -> SocketOptions {
-        SocketOptions { send_buffer_bytes: None, receive_buffer_bytes: None, keepalive: Some(Duration::from_secs(15)) }
+        SocketOptions {
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            keepalive: Some(Duration::from_secs(15)),
+            resolver: None,
+        }
     }
 }
 
@@ -75,12 +92,41 @@ impl Stream {
 }
 
 async fn tcp(host: &str, port: u16, options: &SocketOptions) -> RedisResult<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
+    let addrs = match &options.resolver {
+        Some(SharedResolver(resolver)) => resolver.resolve(host, port).await?,
+        None => tokio::net::lookup_host((host, port)).await?.collect(),
+    };
+    let stream = first_to_answer(addrs).await?;
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
     options.keep_alive(&socket)?;
     options.apply(socket)?;
     Ok(stream)
+}
+
+/// Connects to the first address that answers. Each has a head start before the next one, so that an address that does
+/// not answer keeps no later one from being tried (RFC 8305 does it alike).
+async fn first_to_answer(addrs: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut waiting = addrs.into_iter().peekable();
+    loop {
+        if let Some(addr) = waiting.next() {
+            attempts.spawn(TcpStream::connect(addr));
+        }
+        let ended = attempts.join_next();
+        let ended = match waiting.peek() {
+            Some(_) => tokio::time::timeout(HEAD_START, ended).await,
+            None => Ok(ended.await),
+        };
+        match ended {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(failed)))) => error = failed,
+            Ok(Some(Err(ended))) => error = ended.into(),
+            Ok(None) => return Err(error),
+            Err(_) => {}
+        }
+    }
 }
 
 impl SocketOptions {
@@ -123,6 +169,28 @@ macro_rules! each {
     };
 }
 
+/// A write that has failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub error: io::Error,
+    /// How many of its bytes the operating system may have taken all the same.
+    pub taken: usize,
+}
+
+impl Stream {
+    /// Writes some bytes. A TLS session that fails does not tell which of its records went out before, so all that it
+    /// was given may have been.
+    pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Failed>> {
+        let (bytes, may_take) = match self {
+            #[cfg(feature = "tls")]
+            Stream::Tls(_) => (&bytes[..bytes.len().min(TLS_WRITE_MAX)], true),
+            _ => (bytes, false),
+        };
+        let taken = if may_take { bytes.len() } else { 0 };
+        Pin::new(self).poll_write(cx, bytes).map_err(|error| Failed { error, taken })
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => Pin::new(stream).poll_read(cx, buf))
@@ -146,6 +214,27 @@ impl AsyncWrite for Stream {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_keeps_no_other_from_being_tried() {
+        // With a full backlog, the system answers no more.
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let silent = full.local_addr().unwrap().as_socket().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = tokio::time::timeout(HEAD_START, TcpStream::connect(silent)).await {
+            waiting.push(stream.unwrap());
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let refusing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let stream = tokio::time::timeout(Duration::from_secs(10), first_to_answer(vec![silent, refusing, good])).await;
+        assert_eq!(stream.expect("it does not wait for the first").unwrap().peer_addr().unwrap(), good);
+        let refused = first_to_answer(vec![refusing]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(first_to_answer(Vec::new()).await.unwrap_err().to_string().contains("no address"));
+    }
 
     #[tokio::test]
     async fn a_peer_that_is_gone_is_found_within_twice_the_idle_time() {

@@ -37,6 +37,13 @@ impl Parser {
     pub fn okays(&self, input: &[u8], at: &mut usize, max: usize) -> usize {
         self.decoder.okays(input, at, max)
     }
+
+    /// Skips up to `max` replies that are the status `OK` or a short integer and moves `at` past them; returns how many
+    /// they were.
+    #[inline]
+    pub(crate) fn small(&self, input: &[u8], at: &mut usize, max: usize) -> usize {
+        self.decoder.small(input, at, max)
+    }
 }
 
 #[cold]
@@ -84,8 +91,8 @@ impl FromReply for Value {
 
     fn attributed(self, attributes: Vec<Value>) -> Value {
         match self {
-            // A push with attributes is still a push.
-            Value::Push(push) => Value::Push(push),
+            // A push with attributes is still a push, and an error an error.
+            Value::Push(_) | Value::ServerError(_) => self,
             data => Value::Attribute(Box::new(Attribute { data, attributes: pairs(attributes) })),
         }
     }
@@ -163,6 +170,12 @@ mod tests {
         let push = PushInfo::from_parts(vec![Value::SimpleString("message".into()), Value::Int(1)]);
         let input = b"|1\r\n+a\r\n+b\r\n>2\r\n+message\r\n:1\r\n";
         assert_eq!(parse_all(input), Ok(vec![Value::Push(Box::new(push))]));
+    }
+
+    #[test]
+    fn an_error_stays_one_with_attributes() {
+        let error = Value::ServerError(ServerError::new("ERR no"));
+        assert_eq!(parse_all(b"|1\r\n+a\r\n+b\r\n-ERR no\r\n"), Ok(vec![error]));
     }
 
     #[test]

@@ -128,8 +128,14 @@ impl Outlet {
 impl Channel {
     fn add(&mut self, push: PushInfo) {
         // Repeated disconnects while the reader does not read are reported once.
-        if push.kind == PushKind::Disconnection && self.messages.back().is_some_and(|last| last.kind == push.kind) {
-            return;
+        if push.kind == PushKind::Disconnection {
+            let last = self.messages.iter().rev().map(|message| &message.kind);
+            let mut last = last.peekable();
+            let ended = last.next_if_eq(&&PushKind::Resubscribed).is_some();
+            if last.next() == Some(&push.kind) {
+                self.messages.truncate(self.messages.len() - usize::from(ended));
+                return;
+            }
         }
         self.messages.push_back(push);
         self.wake_reader();

@@ -39,6 +39,10 @@ pub(crate) fn not_connected(server: &impl Display, attempt: u32, error: &RedisEr
     event!(warn, server = server, attempt = attempt, error = error, "the connection cannot be made again yet");
 }
 
+pub(crate) fn not_logged_in(server: &impl Display, error: &RedisError) {
+    event!(warn, server = server, error = error, "the login cannot be made again yet");
+}
+
 pub(crate) fn reconnected(server: &impl Display, attempts: u32) {
     event!(info, server = server, attempts = attempts, "connected again");
 }

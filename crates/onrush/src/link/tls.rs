@@ -13,6 +13,12 @@ pub struct TlsOptions {
     ca_pem: Option<Vec<u8>>,
     #[cfg(feature = "tls")]
     identity_pem: Option<(Vec<u8>, Vec<u8>)>,
+    #[cfg(feature = "tls")]
+    server_name: Option<String>,
+    #[cfg(feature = "tls")]
+    cipher_suites: Option<Vec<rustls::SupportedCipherSuite>>,
+    #[cfg(feature = "tls")]
+    rustls: Option<std::sync::Arc<rustls::ClientConfig>>,
 }
 
 impl std::fmt::Debug for TlsOptions {
@@ -63,6 +69,31 @@ impl TlsOptions {
         self.identity_pem = Some((certificates.into(), key.into()));
         self
     }
+
+    /// Only these cipher suites, the best first: by their names of OpenSSL (`ECDHE-RSA-AES128-GCM-SHA256`) or IANA
+    /// (`TLS_AES_128_GCM_SHA256`). A version of TLS of which none is named keeps all of its own.
+    ///
+    /// # Errors
+    /// A name that is unknown, with those that are known.
+    pub fn with_cipher_suites<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> RedisResult<TlsOptions> {
+        self.cipher_suites = Some(with_rustls::cipher_suites(names)?);
+        Ok(self)
+    }
+
+    /// The name that the server's certificate must bear, and that the server is told (SNI), in place of the URL's host:
+    /// for servers behind a proxy, a tunnel or a bare address.
+    pub fn with_server_name(mut self, name: impl Into<String>) -> TlsOptions {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// A configuration of rustls of your own: versions, ciphers, verifiers, session stores, no SNI. All is as it says:
+    /// the other options have no effect then, but for [`with_server_name`](Self::with_server_name), nor has
+    /// `#insecure`.
+    pub fn with_rustls(mut self, config: impl Into<std::sync::Arc<rustls::ClientConfig>>) -> TlsOptions {
+        self.rustls = Some(config.into());
+        self
+    }
 }
 
 #[cfg(feature = "tls")]
@@ -80,6 +111,9 @@ impl TlsOptions {
     /// # Errors
     /// What is wrong with the certificates or the key.
     pub fn client_config(&self, insecure: bool) -> RedisResult<rustls::ClientConfig> {
+        if let Some(config) = &self.rustls {
+            return Ok(rustls::ClientConfig::clone(config));
+        }
         with_rustls::config(insecure, self)
     }
 }
@@ -131,7 +165,9 @@ mod with_rustls {
     use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-    use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+    use tokio_rustls::rustls::{
+        ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedCipherSuite,
+    };
 
     use super::{TlsContext, TlsOptions};
     use crate::error::{ErrorKind, RedisError, RedisResult};
@@ -148,7 +184,11 @@ mod with_rustls {
             insecure: bool,
             stream: TcpStream,
         ) -> RedisResult<TlsStream<TcpStream>> {
-            let name = ServerName::try_from(host.to_owned()).map_err(bad)?;
+            let name = self.options.server_name.as_deref().unwrap_or(host);
+            let name = ServerName::try_from(name.to_owned()).map_err(bad)?;
+            if let Some(config) = &self.options.rustls {
+                return Ok(TlsConnector::from(config.clone()).connect(name, stream).await?);
+            }
             let config = self.config.get_or_try_init(async || {
                 let options = self.options.clone();
                 // It may read files: those of the system's authorities.
@@ -161,7 +201,11 @@ mod with_rustls {
     }
 
     pub(crate) fn config(insecure: bool, options: &TlsOptions) -> RedisResult<ClientConfig> {
-        let provider = Arc::new(ring::default_provider());
+        let mut provider = ring::default_provider();
+        if let Some(suites) = &options.cipher_suites {
+            provider.cipher_suites.clone_from(suites);
+        }
+        let provider = Arc::new(provider);
         let builder =
             ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(bad)?;
         let builder = if insecure {
@@ -176,6 +220,38 @@ mod with_rustls {
                 builder.with_client_auth_cert(certificates(chain)?, key).map_err(bad)
             }
         }
+    }
+
+    /// The suites of these names, and all of the versions of TLS of which none is named.
+    pub(crate) fn cipher_suites<S: AsRef<str>>(
+        names: impl IntoIterator<Item = S>,
+    ) -> RedisResult<Vec<SupportedCipherSuite>> {
+        let all = ring::default_provider().cipher_suites;
+        let mut suites: Vec<SupportedCipherSuite> = Vec::new();
+        for name in names {
+            let name = name.as_ref();
+            let is_it =
+                |suite: &&SupportedCipherSuite| names_of(suite).iter().any(|own| own.eq_ignore_ascii_case(name));
+            let suite = all.iter().find(is_it).ok_or_else(|| {
+                let known: Vec<String> = all.iter().map(|suite| names_of(suite)[1].clone()).collect();
+                bad(format!("there is no cipher suite '{name}'; there are {}", known.join(", ")))
+            })?;
+            suites.push(*suite);
+        }
+        let is_13 = |suite: &SupportedCipherSuite| matches!(suite, SupportedCipherSuite::Tls13(_));
+        let has = [false, true].map(|version| suites.iter().any(|suite| is_13(suite) == version));
+        suites.extend(all.iter().filter(|suite| !has[usize::from(is_13(suite))]));
+        Ok(suites)
+    }
+
+    /// A suite's names: IANA's and OpenSSL's.
+    fn names_of(suite: &SupportedCipherSuite) -> [String; 2] {
+        let name = format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
+        if matches!(suite, SupportedCipherSuite::Tls13(_)) {
+            return [name.clone(), name];
+        }
+        let short = name.trim_start_matches("TLS_").replace("_WITH_", "-").replace("AES_", "AES").replace('_', "-");
+        [name, short.replace("POLY1305-SHA256", "POLY1305")]
     }
 
     fn roots(options: &TlsOptions) -> RedisResult<RootCertStore> {
@@ -235,5 +311,28 @@ mod with_rustls {
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             self.0.signature_verification_algorithms.supported_schemes()
         }
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_chosen_by_either_name_and_for_their_version_only() {
+        let suites = |names: &[&str]| -> RedisResult<Vec<String>> {
+            let made = with_rustls::cipher_suites(names)?;
+            Ok(made.iter().map(|suite| format!("{:?}", suite.suite())).collect())
+        };
+        let one = suites(&["ecdhe-rsa-chacha20-poly1305"]).unwrap();
+        assert_eq!(one[0], "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256");
+        assert!(one.len() == 4 && one[1..].iter().all(|name| name.starts_with("TLS13_")), "{one:?}");
+        let both =
+            ["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256"];
+        assert_eq!(suites(&both).unwrap().len(), 3);
+        let error = suites(&["HIGH"]).unwrap_err().to_string();
+        assert!(error.contains("'HIGH'") && error.contains("ECDHE-RSA-AES256-GCM-SHA384"), "{error}");
+        let tls = TlsOptions::default().with_cipher_suites(["TLS_AES_128_GCM_SHA256"]).unwrap();
+        assert_eq!(tls.client_config(true).unwrap().crypto_provider().cipher_suites.len(), 7);
     }
 }

@@ -161,6 +161,12 @@ impl Window {
         Window { keeps, state: Mutex::default() }
     }
 
+    /// Whether replies are kept to be taken.
+    #[inline]
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
     /// Takes the reply to command `index` of the stream; replies to keep gather in `replies` until they are published.
     #[inline]
     pub(crate) fn add(&self, reply: RedisResult<Value>, index: u64, replies: &mut Vec<RedisResult<Value>>) {

@@ -50,6 +50,14 @@ impl StreamId {
         fields.map(|(name, value)| Ok((from_redis_value(name)?, from_redis_value(value)?))).collect()
     }
 
+    /// The fields as a struct that derives [`FromRedisValue`] (with the feature `derive`), or as a map.
+    ///
+    /// # Errors
+    /// A field is missing or does not fit.
+    pub fn read<T: FromRedisValue>(&self) -> RedisResult<T> {
+        from_redis_value(Value::Map(self.fields.clone()))
+    }
+
     fn value(&self, name: &str) -> Option<&Value> {
         let mut fields = self.fields.iter();
         fields.find(|(other, _)| other.as_bytes() == Some(name.as_bytes())).map(|(_, value)| value)

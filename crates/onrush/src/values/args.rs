@@ -7,6 +7,8 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::values::encode::NUMBER_END;
+
 /// A receiver of arguments.
 pub trait RedisWrite {
     /// Adds one argument.
@@ -18,6 +20,12 @@ pub trait RedisWrite {
         Self: Sized,
     {
         self.write_arg(arg.to_string().as_bytes());
+    }
+
+    /// Adds a number below 100,000,000, for receivers that write it faster than its text.
+    #[doc(hidden)]
+    fn write_number(&mut self, number: u32) {
+        self.write_arg(itoa::Buffer::new().format(number).as_bytes());
     }
 }
 
@@ -66,12 +74,38 @@ pub trait ToRedisArgs {
     }
 }
 
+/// A value that becomes one argument, or none at all if it is `None`: a field's value, and what else must not be several.
+pub trait ToSingleRedisArg: ToRedisArgs {}
+
+macro_rules! single {
+    ($($kind:ty)*) => {
+        $(impl ToSingleRedisArg for $kind {})*
+    };
+}
+
+single! {
+    i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 char bool
+    str String [u8] Vec<u8> bytes::Bytes bytes::BytesMut
+}
+
+impl<const N: usize> ToSingleRedisArg for [u8; N] {}
+impl<T: ToSingleRedisArg> ToSingleRedisArg for Option<T> {}
+impl<T: ToSingleRedisArg + ?Sized> ToSingleRedisArg for &T {}
+impl<T: ToSingleRedisArg + ?Sized> ToSingleRedisArg for &mut T {}
+impl<T: ToSingleRedisArg + ?Sized> ToSingleRedisArg for Box<T> {}
+impl<T: ToSingleRedisArg + ?Sized> ToSingleRedisArg for Arc<T> {}
+impl<T: ToSingleRedisArg + ?Sized> ToSingleRedisArg for Rc<T> {}
+impl<T: ToSingleRedisArg + ToOwned + ?Sized> ToSingleRedisArg for Cow<'_, T> {}
+
 macro_rules! integers {
     ($($kind:ty)*) => {$(
         impl ToRedisArgs for $kind {
             #[inline]
             fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-                out.write_arg(itoa::Buffer::new().format(*self).as_bytes());
+                match u32::try_from(*self) {
+                    Ok(number) if number < NUMBER_END => out.write_number(number),
+                    _ => out.write_arg(itoa::Buffer::new().format(*self).as_bytes()),
+                }
             }
         }
     )*};

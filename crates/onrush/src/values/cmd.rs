@@ -27,14 +27,35 @@ pub struct Cmd {
     class: Class,
     idempotent: bool,
     caching: Caching,
+    limits: Limits,
+}
+
+/// What a command sets in place of its connection's options.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) struct Limits {
+    pub timeout: Option<Duration>,
+    pub retries_max: Option<u32>,
+}
+
+/// Whether, and how often, a command may be sent again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    /// Also if it may have been executed.
+    pub idempotent: bool,
+    /// As often as the connection's options say, if `None`.
+    pub retries_max: Option<u32>,
+}
+
+impl Terms {
+    /// Those of reads, which may be repeated.
+    pub(crate) const REPEATABLE: Terms = Terms { idempotent: true, retries_max: None };
 }
 
 /// Begins a command: `cmd("SET").arg("key").arg(42)`.
 pub fn cmd(name: &str) -> Cmd {
-    let mut cmd = Cmd::with_capacity(name.len() + 64);
-    cmd.encoder.arg(name.as_bytes());
-    cmd.class = Class::of(name.as_bytes());
-    cmd
+    let mut encoder = Encoder::with_capacity(name.len() + 64);
+    encoder.begin_named(name.as_bytes());
+    Cmd { class: Class::of(name.as_bytes()), ..Cmd::over(encoder) }
 }
 
 impl AsRef<Cmd> for Cmd {
@@ -59,7 +80,11 @@ impl Cmd {
     pub fn with_capacity(bytes: usize) -> Cmd {
         let mut encoder = Encoder::with_capacity(bytes);
         encoder.begin();
-        Cmd { encoder, class: Class::EMPTY, idempotent: false, caching: Caching::Default }
+        Cmd::over(encoder)
+    }
+
+    fn over(encoder: Encoder) -> Cmd {
+        Cmd { encoder, class: Class::EMPTY, idempotent: false, caching: Caching::Default, limits: Limits::default() }
     }
 
     /// Adds an argument, or as many as the value gives.
@@ -87,6 +112,22 @@ impl Cmd {
         self.idempotent
     }
 
+    /// How long the command may take, all its attempts and waits included. As by
+    /// [`Connection::with_timeout`](crate::Connection::with_timeout), it is not taken back when the time is over. In
+    /// pipelines and streams this changes nothing.
+    pub fn timeout(&mut self, timeout: Duration) -> &mut Cmd {
+        self.limits.timeout = Some(timeout);
+        self
+    }
+
+    /// How often the command is sent again, if it may be, in place of
+    /// [`ConnectionConfig::set_retries_max`](crate::ConnectionConfig::set_retries_max); 0 for never. In pipelines and
+    /// streams this changes nothing.
+    pub fn retries_max(&mut self, retries: u32) -> &mut Cmd {
+        self.limits.retries_max = Some(retries);
+        self
+    }
+
     /// Lets a connection with a cache answer from it, with a reply of at most this age, whoever has read it first. Only
     /// reads of one key and MGET are cached; without a cache, and in pipelines, this changes nothing.
     pub fn cached(&mut self, ttl_max: Duration) -> &mut Cmd {
@@ -102,6 +143,14 @@ impl Cmd {
 
     pub(crate) fn caching(&self) -> Caching {
         self.caching
+    }
+
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
+    }
+
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { idempotent: self.idempotent, retries_max: self.limits.retries_max }
     }
 
     /// The arguments so far, the name first. Linear in the length of the command.
@@ -130,6 +179,14 @@ impl Cmd {
     /// As [`query_async`](Self::query_async).
     pub async fn exec_async(&self, con: &impl ConnectionLike) -> RedisResult<()> {
         con.send_command(self).await.map(drop)
+    }
+
+    /// A command that was encoded elsewhere; `None` if the bytes are anything else.
+    #[cfg(any(test, feature = "redis-compat"))]
+    pub(crate) fn foreign(bytes: Vec<u8>) -> Option<Cmd> {
+        let (encoder, starts) = Encoder::foreign(bytes)?;
+        let class = Class::of_command(encoder.bytes());
+        (starts.len() == 1).then(|| Cmd { class, ..Cmd::over(encoder) })
     }
 
     pub(crate) fn encoder(&self) -> &Encoder {

@@ -186,6 +186,7 @@ impl<T: FromRedisValue> FromRedisValue for Option<T> {
     fn from_redis_value(value: Value) -> RedisResult<Option<T>> {
         match value {
             Value::Nil => Ok(None),
+            Value::Attribute(attribute) if attribute.data == Value::Nil => Ok(None),
             other => T::from_redis_value(other).map(Some),
         }
     }
@@ -294,6 +295,14 @@ tuples!(A B C D E F G H I J K L);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::value::Attribute;
+
+    #[test]
+    fn nothing_with_attributes_is_nothing() {
+        let nil = || Value::Attribute(Box::new(Attribute { data: Value::Nil, attributes: Vec::new() }));
+        assert_eq!(from_redis_value::<Option<String>>(nil()), Ok(None));
+        assert_eq!(from_redis_value::<Vec<Option<i64>>>(Value::Array(vec![nil()])), Ok(vec![None]));
+    }
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.into())

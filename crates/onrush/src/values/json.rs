@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as JsonValue;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::values::args::{RedisWrite, ToRedisArgs};
+use crate::values::args::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 use crate::values::from_value::FromRedisValue;
 use crate::values::value::Value;
 
@@ -44,6 +44,8 @@ impl<T: DeserializeOwned> FromRedisValue for Json<T> {
         serde_json::from_slice(bytes).map(Json).map_err(|error| value.mismatch(&format!("JSON of that type ({error})")))
     }
 }
+
+impl ToSingleRedisArg for JsonValue {}
 
 impl ToRedisArgs for JsonValue {
     fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {

@@ -63,8 +63,8 @@ impl Pipeline {
     /// Begins the next command.
     #[inline]
     pub fn cmd(&mut self, name: &str) -> &mut Pipeline {
-        self.begin();
-        self.encoder.arg(name.as_bytes());
+        self.marks.push(Mark(self.encoder.len() as u64));
+        self.encoder.begin_named(name.as_bytes());
         self.class = self.class.and(Class::of(name.as_bytes()));
         self
     }
@@ -200,7 +200,7 @@ impl Pipeline {
             return Ok(());
         }
         match con.send_pipeline(self).await? {
-            Some(results) => results.into_iter().try_for_each(|result| result.map(drop)),
+            Some(results) => results.into_iter().try_for_each(|result| result.map(Value::discard)),
             None => Ok(()),
         }
     }
@@ -208,6 +208,24 @@ impl Pipeline {
     /// The bytes that go over the wire, without MULTI and EXEC.
     pub fn get_packed_pipeline(&self) -> Vec<u8> {
         self.encoder.bytes().to_vec()
+    }
+
+    /// So many commands that were encoded elsewhere; `None` if the bytes are anything else.
+    #[cfg(any(test, feature = "redis-compat"))]
+    pub(crate) fn foreign(bytes: Vec<u8>, count: usize) -> Option<Pipeline> {
+        let (encoder, starts) = Encoder::foreign(bytes)?;
+        let marks: Vec<Mark> = starts.into_iter().map(|start| Mark(start as u64)).collect();
+        // All of their arguments are looked at.
+        (marks.len() == count).then(|| Pipeline { encoder, marks, class: Class::UNKNOWN, ..Pipeline::default() })
+    }
+
+    /// The same for a transaction: the commands between MULTI and EXEC.
+    #[cfg(any(test, feature = "redis-compat"))]
+    pub(crate) fn foreign_transaction(bytes: &[u8], count: usize) -> Option<Pipeline> {
+        const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+        const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+        let inner = bytes.strip_prefix(MULTI)?.strip_suffix(EXEC)?;
+        Some(Pipeline { atomic: true, ..Pipeline::foreign(inner.to_vec(), count)? })
     }
 
     pub(crate) fn bytes_len(&self) -> usize {
@@ -285,6 +303,29 @@ mod tests {
         assert_eq!(pipe().cmd("CLIENT").arg("ID").class(), Class::PLAIN);
         let silent = pipe().cmd("BLPOP").arg("k").cmd("client").arg("reply").arg("off").class();
         assert_eq!(silent, Class::BLOCKS.and(Class::UNPAIRED));
+    }
+
+    #[test]
+    fn foreign_bytes_are_counted_and_classed() {
+        let (get, quit) = (b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice(), b"*1\r\n$4\r\nquit\r\n".as_slice());
+        let class = |bytes: &[u8], count| Pipeline::foreign(bytes.to_vec(), count).map(|pipeline| pipeline.class());
+        assert_eq!(class(&get.repeat(3), 3), Some(Class::PLAIN));
+        assert_eq!(class(&get.repeat(3), 4), None);
+        assert_eq!(class(&[get, b"*0\r\n", get, quit].concat(), 4), Some(Class::EMPTY.and(Class::CHANGES)));
+        for bytes in [b"GET k\r\n".as_slice(), &get[..10], b"*1\r\n$-1\r\n"] {
+            assert!(class(bytes, 1).is_none() && Cmd::foreign(bytes.to_vec()).is_none());
+        }
+        assert_eq!(Cmd::foreign(get.to_vec()).unwrap(), *cmd("GET").arg("k"));
+        assert!(Cmd::foreign(get.repeat(2)).is_none() && Cmd::foreign(Vec::new()).is_none());
+        let (multi, exec) = (b"*1\r\n$5\r\nMULTI\r\n".as_slice(), b"*1\r\n$4\r\nEXEC\r\n".as_slice());
+        let whole = [multi, get, get, exec].concat();
+        let framed = Pipeline::foreign_transaction(&whole, 2).unwrap();
+        assert_eq!(
+            (framed.is_atomic(), framed.class(), framed.get_packed_pipeline()),
+            (true, Class::PLAIN, get.repeat(2))
+        );
+        assert!(class(&whole, 4).unwrap().watches());
+        assert!(Pipeline::foreign_transaction(get, 1).is_none() && Pipeline::foreign_transaction(&whole, 3).is_none());
     }
 
     #[test]

@@ -75,8 +75,12 @@ pub struct PushInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PushKind {
-    /// The connection was lost; messages from here to the next reconnection are missing. Made by the client.
+    /// The connection was lost; messages from here to [`Resubscribed`](PushKind::Resubscribed) may be missing. Made by
+    /// the client.
     Disconnection,
+    /// The connection was made again, and with it all subscriptions that the server has not refused. Made by the
+    /// client.
+    Resubscribed,
     /// This receiver fell behind and that many messages were dropped. Made by the client.
     Lagged(u64),
     /// Keys this client may have cached have changed; no data means all keys.
@@ -236,6 +240,14 @@ impl Value {
             return items.into_iter().map(Value::extract_error).collect();
         }
         Ok(items)
+    }
+
+    /// Drops it: at once if it has no memory of its own, as most replies to writes have none.
+    #[inline]
+    pub(crate) fn discard(self) {
+        if matches!(self, Value::Okay | Value::Nil | Value::Int(_)) {
+            std::mem::forget(self);
+        }
     }
 
     /// The memory that it takes, in bytes, without the allocator's overhead. Linear in its parts.

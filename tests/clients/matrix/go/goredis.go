@@ -7,7 +7,7 @@ import (
 )
 
 func goRedisParts(address string) map[string]func() {
-	client := redis.NewClient(&redis.Options{Addr: address})
+	client := redis.NewClient(&redis.Options{Addr: address, TLSConfig: encryption()})
 	return map[string]func(){
 		"strings": func() {
 			check(client.Set(ctx, "k", "v", 100*time.Second).Err())

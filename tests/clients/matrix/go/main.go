@@ -1,8 +1,11 @@
-// go-redis and rueidis: one part of the client matrix. Arguments: client, port and part.
+// go-redis and rueidis: one part of the client matrix. Arguments: client, port and part. With files in the environment,
+// over TLS.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"reflect"
@@ -24,6 +27,24 @@ func equal(got, want any) {
 		fmt.Fprintf(os.Stderr, "got %#v, not %#v\n", got, want)
 		os.Exit(1)
 	}
+}
+
+// encryption returns the configuration of TLS, or nil without one.
+func encryption() *tls.Config {
+	ca := os.Getenv("TLS_CA")
+	if ca == "" {
+		return nil
+	}
+	text, err := os.ReadFile(ca)
+	check(err)
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	equal(config.RootCAs.AppendCertsFromPEM(text), true)
+	if cert := os.Getenv("TLS_CERT"); cert != "" {
+		own, err := tls.LoadX509KeyPair(cert, os.Getenv("TLS_KEY"))
+		check(err)
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config
 }
 
 func main() {

@@ -9,7 +9,7 @@ import (
 )
 
 func rueidisParts(address string) map[string]func() {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, TLSConfig: encryption()})
 	check(err)
 	integer := func(command rueidis.Completed) int64 {
 		got, err := client.Do(ctx, command).AsInt64()

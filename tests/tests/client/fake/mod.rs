@@ -45,6 +45,7 @@ pub struct Fake {
     pub port: u16,
     seen: Arc<Mutex<Vec<Came>>>,
     news: watch::Receiver<usize>,
+    ends: watch::Receiver<usize>,
 }
 
 impl Fake {
@@ -53,6 +54,7 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let (teller, news) = watch::channel(0);
+        let (closer, ends) = watch::channel(0);
         let (seen, teller, answer) = (Arc::new(Mutex::new(Vec::new())), Arc::new(teller), Arc::new(answer));
         tokio::spawn({
             let seen = seen.clone();
@@ -60,15 +62,20 @@ impl Fake {
                 for connection in 0.. {
                     let Ok((stream, _)) = listener.accept().await else { return };
                     let (seen, teller, answer) = (seen.clone(), teller.clone(), answer.clone());
-                    tokio::spawn(serve(stream, move |line| {
+                    let served = serve(stream, move |line| {
                         seen.lock().expect("no panic").push(Came { connection, line: line.clone() });
                         teller.send_modify(|count| *count += 1);
                         answer(connection, &line)
-                    }));
+                    });
+                    let closer = closer.clone();
+                    tokio::spawn(async move {
+                        served.await;
+                        closer.send_modify(|count| *count += 1);
+                    });
                 }
             }
         });
-        Fake { port, seen, news }
+        Fake { port, seen, news, ends }
     }
 
     /// One that answers ECHO with its argument, anything else with OK, and an empty command, as every server, not at all.
@@ -93,6 +100,11 @@ impl Fake {
             seen.lock().expect("no panic").iter().filter(|came| came.connection == connection).count() >= lines
         };
         self.news.wait_for(enough).await.expect("the server goes on");
+    }
+
+    /// Waits until so many connections have ended.
+    pub async fn wait_for_ends(&mut self, connections: usize) {
+        self.ends.wait_for(|ended| *ended >= connections).await.expect("the server goes on");
     }
 
     /// A connection with RESP2, which sends no commands of its own.

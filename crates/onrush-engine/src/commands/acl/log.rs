@@ -1,32 +1,62 @@
-//! Failed logins, and ACL LOG, which shows them.
-
-use std::sync::atomic::Ordering::Relaxed;
+//! Failed logins and denied commands, and ACL LOG, which shows them.
 
 use onrush_resp::Reply;
 
+use crate::batch::argv::Argv;
+use crate::command::Command;
 use crate::commands::connection::client::info_line;
 use crate::ctx::{CommandResult, Ctx};
-use crate::observe::acl_log::Denial;
+use crate::observe::acl_log::{Context, Denial, Reason};
+use crate::users::check::Denied;
 
-/// Bytes of a user's name that are kept.
-const USERNAME_LEN_MAX: usize = 1024;
+/// Bytes of a user's name, a key or a channel that are kept.
+const TEXT_LEN_MAX: usize = 1024;
+
+/// Bytes of a user's name that the server's log shows.
+const SHOWN_LEN_MAX: usize = 64;
+
+/// Bytes of the client's line that are kept: its name may have any length.
+const CLIENT_LEN_MAX: usize = 4096;
 
 /// Entries that ACL LOG returns by default.
 const TOLD: i64 = 10;
 
-/// Notes that the client failed to log in as `username`.
-pub(crate) fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
+fn denial(ctx: &Ctx<'_>, reason: Reason, context: Context, username: &[u8], object: &[u8]) -> Denial {
+    let kept = |text: &[u8]| text[..text.len().min(TEXT_LEN_MAX)].to_vec();
+    let client = info_line(ctx);
+    let client = client.trim_ascii_end();
     let now_ms = ctx.now_ms();
-    let denial = Denial {
+    Denial {
         id: 0,
         count: 1,
-        username: username[..username.len().min(USERNAME_LEN_MAX)].to_vec(),
-        object: ctx.arg(0).to_vec(),
-        client: info_line(ctx).trim_ascii_end().to_vec(),
+        reason,
+        context,
+        username: kept(username),
+        object: kept(object),
+        client: client[..client.len().min(CLIENT_LEN_MAX)].to_vec(),
         created_ms: now_ms,
         updated_ms: now_ms,
+    }
+}
+
+/// Notes that the client failed to log in as `username`.
+pub(crate) fn note_failed_login(ctx: &Ctx<'_>, username: &[u8]) {
+    if let Some(times) = ctx.engine.acl_log.tells(ctx.now_ms()) {
+        let (user, addr) = (username[..username.len().min(SHOWN_LEN_MAX)].escape_ascii(), &ctx.session.handle.addr);
+        let since = if times > 1 { format!(", {times} times since the last such line") } else { String::new() };
+        tracing::warn!("A client failed to log in{since}: last from {addr} as user '{user}'");
+    }
+    ctx.engine.note_denial(denial(ctx, Reason::Login, Context::TopLevel, username, ctx.arg(0)));
+}
+
+/// What is to be noted if a command with these arguments is denied to the client.
+pub(crate) fn denial_of(ctx: &Ctx<'_>, command: &Command, argv: &Argv<'_>, denied: Denied, context: Context) -> Denial {
+    let (reason, object) = match denied {
+        Denied::Command => (Reason::Command, command.full_name.as_bytes()),
+        Denied::Key(at) => (Reason::Key, argv.get(at)),
+        Denied::Channel(at) => (Reason::Channel, argv.get(at)),
     };
-    ctx.engine.acl_log.add(denial, ctx.engine.settings.acl_log_len_max.load(Relaxed));
+    denial(ctx, reason, context, ctx.session.handle.user().name(), object)
 }
 
 /// `ACL LOG [count | RESET]`
@@ -55,8 +85,12 @@ fn tell(denial: &Denial, now_ms: i64, out: &mut Reply) {
         ("timestamp-created", denial.created_ms),
         ("timestamp-last-updated", denial.updated_ms),
     ];
-    let texts: [(&str, &[u8]); 4] =
-        [("reason", b"auth"), ("context", b"toplevel"), ("object", &denial.object), ("username", &denial.username)];
+    let texts: [(&str, &[u8]); 4] = [
+        ("reason", denial.reason.word().as_bytes()),
+        ("context", denial.context.word().as_bytes()),
+        ("object", &denial.object),
+        ("username", &denial.username),
+    ];
     out.map(3 + texts.len() + numbers.len());
     out.bulk(b"count");
     out.int(denial.count);

@@ -1,26 +1,18 @@
-//! ACL, with the only user: `default`, who may do everything.
+//! ACL: users and what they may do.
 
+pub(crate) mod changing;
 pub(crate) mod log;
 pub(crate) mod specs;
+
+use onrush_resp::Reply;
 
 use crate::command::replies;
 use crate::command::spec::CATEGORY_NAMES;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::formats::sha256;
+use crate::users::check::Denied;
+use crate::users::selector::Selector;
 
-/// The only user there is.
-pub(crate) const DEFAULT_USER: &[u8] = b"default";
-
-const NO_USERS: CommandError = CommandError::fixed(
-    "ERR users are not supported yet: there is only the default one, whose password is requirepass",
-);
-const DEFAULT_STAYS: CommandError = CommandError::fixed("ERR The 'default' user cannot be removed");
-const NO_ACL_FILE: CommandError = CommandError::fixed(
-    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER \
-     command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users \
-     in the Redis configuration.",
-);
 const BAD_BITS: CommandError = CommandError::fixed(
     "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
 );
@@ -33,66 +25,61 @@ const QUOTED_LEN_MAX: usize = 128;
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
-/// The digest of the default user's password as ACL shows it; `None` if there is none.
-fn password_digest(ctx: &Ctx<'_>) -> Option<String> {
-    let password = ctx.engine.process.password();
-    (!password.is_empty()).then(|| sha256::hex(&password))
-}
-
 /// `ACL WHOAMI`
 pub(crate) fn acl_whoami(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.bulk(&ctx.session.handle.names.lock().user);
+    ctx.out.bulk(ctx.session.handle.user().name());
     Ok(())
 }
 
 /// `ACL USERS`
 pub(crate) fn acl_users(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.array(1);
-    ctx.out.bulk(DEFAULT_USER);
+    let users = ctx.engine.users.all();
+    ctx.out.array(users.len());
+    users.iter().for_each(|user| ctx.out.bulk(user.name()));
     Ok(())
 }
 
 /// `ACL LIST`: users as the configuration file describes them
 pub(crate) fn acl_list(ctx: &mut Ctx<'_>) -> CommandResult {
-    let password = password_digest(ctx).map_or_else(|| "nopass".to_owned(), |digest| format!("#{digest}"));
-    let line = if password == "nopass" {
-        "user default on nopass sanitize-payload ~* &* +@all".to_owned()
-    } else {
-        format!("user default on sanitize-payload {password} ~* &* +@all")
-    };
-    ctx.out.array(1);
-    ctx.out.bulk(line.as_bytes());
+    let users = ctx.engine.users.all();
+    ctx.out.array(users.len());
+    users.iter().for_each(|user| ctx.out.bulk(&user.line()));
     Ok(())
 }
 
 /// `ACL GETUSER username`
 pub(crate) fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
-    if ctx.arg(2) != DEFAULT_USER {
+    let Some(user) = ctx.engine.users.get(ctx.arg(2)) else {
         ctx.out.null();
         return Ok(());
-    }
-    let digest = password_digest(ctx);
+    };
+    let rights = user.rights();
     let out = &mut *ctx.out;
     out.map(6);
     out.bulk(b"flags");
-    let flags: &[&str] =
-        if digest.is_some() { &["on", "sanitize-payload"] } else { &["on", "nopass", "sanitize-payload"] };
+    let flags: Vec<_> = rights.flags().collect();
     out.set(flags.len());
-    for flag in flags {
-        out.bulk(flag.as_bytes());
-    }
+    flags.iter().for_each(|flag| out.bulk(flag.as_bytes()));
     out.bulk(b"passwords");
-    out.array(usize::from(digest.is_some()));
-    if let Some(digest) = digest {
-        out.bulk(digest.as_bytes());
-    }
-    for (field, value) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*")] {
-        out.bulk(field.as_bytes());
-        out.bulk(value.as_bytes());
-    }
+    out.array(rights.passwords().len());
+    rights.passwords().iter().for_each(|digest| out.bulk(digest));
+    let [first, more @ ..] = rights.selectors() else { return Ok(()) };
+    tell_selector(first, out);
     out.bulk(b"selectors");
-    out.array(0);
+    out.array(more.len());
+    for selector in more {
+        out.map(3);
+        tell_selector(selector, out);
+    }
     Ok(())
+}
+
+fn tell_selector(selector: &Selector, out: &mut Reply) {
+    let (commands, keys, channels) = (selector.commands_text(), selector.keys_text(), selector.channels_text());
+    for (field, text) in [("commands", commands), ("keys", keys), ("channels", channels)] {
+        out.bulk(field.as_bytes());
+        out.bulk(&text);
+    }
 }
 
 /// `ACL CAT [category]`: the categories, or the commands of one
@@ -120,12 +107,12 @@ pub(crate) fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `ACL DRYRUN username command [arg [arg ...]]`: the default user may do everything
+/// `ACL DRYRUN username command [arg [arg ...]]`
 pub(crate) fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
-    let user = ctx.arg(2);
-    if user != DEFAULT_USER {
-        return Err(CommandError::bytes([b"ERR User '", error::quoted(user), b"' not found"].concat()).into());
-    }
+    let name = ctx.arg(2);
+    let Some(user) = ctx.engine.users.get(name) else {
+        return Err(CommandError::bytes([b"ERR User '", error::quoted(name), b"' not found"].concat()).into());
+    };
     let call: Vec<&[u8]> = ctx.argv.iter().skip(3).collect();
     let Ok(command) = ctx.engine.commands.resolve(&call[..]) else {
         return Err(CommandError::bytes([b"ERR Command '", error::quoted(call[0]), b"' not found"].concat()).into());
@@ -133,7 +120,16 @@ pub(crate) fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
     if !command.accepts(call.len()) {
         return Err(command.wrong_arity().into());
     }
-    ctx.out.ok();
+    let Err(denied) = user.rights().check(command, &call[..]) else {
+        ctx.out.ok();
+        return Ok(());
+    };
+    let (what, object, end): (&[u8], _, &[u8]) = match denied {
+        Denied::Command => (b"run the '", command.full_name.as_bytes(), b"' command"),
+        Denied::Key(at) => (b"access the '", call[at], b"' key"),
+        Denied::Channel(at) => (b"access the '", call[at], b"' channel"),
+    };
+    ctx.out.bulk(&[b"User ", user.name(), b" has no permissions to ", what, error::quoted(object), end].concat());
     Ok(())
 }
 
@@ -153,25 +149,6 @@ pub(crate) fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
     digits.truncate((bits as usize).div_ceil(4));
     ctx.out.bulk(digits.as_bytes());
     Ok(())
-}
-
-/// `ACL SETUSER username [rule [rule ...]]`: refused
-pub(crate) fn acl_setuser(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_USERS.into())
-}
-
-/// `ACL DELUSER username [username ...]`: there is no user who can be deleted
-pub(crate) fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
-    if ctx.argv.iter().skip(2).any(|user| user == DEFAULT_USER) {
-        return Err(DEFAULT_STAYS.into());
-    }
-    ctx.out.int(0);
-    Ok(())
-}
-
-/// `ACL LOAD`, `ACL SAVE`: refused
-pub(crate) fn acl_file(_: &mut Ctx<'_>) -> CommandResult {
-    Err(NO_ACL_FILE.into())
 }
 
 /// `ACL HELP`

@@ -1,7 +1,7 @@
 //! Rows of the command table: the commands about users, and about modules.
 
 use crate::command::spec::{Group, Spec};
-use crate::commands::acl::{self, log};
+use crate::commands::acl::{self, changing, log};
 use crate::commands::server::modules;
 
 /// The commands about users, and about modules.
@@ -16,7 +16,7 @@ static ACL: &[Spec] = &[
         .syntax("[category]")
         .summary("Returns the categories of commands, or the commands of one.")
         .complexity("O(1), or O(N) with a category, N the number of commands"),
-    Spec::server("deluser", "6.0.0", -3, "admin noscript loading stale", acl::acl_deluser)
+    Spec::server("deluser", "6.0.0", -3, "admin noscript loading stale", changing::acl_deluser)
         .syntax("username [username ...]")
         .summary("Removes users and closes their connections.")
         .complexity("O(N), N the number of users given")
@@ -35,7 +35,7 @@ static ACL: &[Spec] = &[
     Spec::server("list", "6.0.0", 2, "admin noscript loading stale", acl::acl_list)
         .summary("Returns all users with their rules.")
         .complexity("O(N), N the number of users"),
-    Spec::server("load", "6.0.0", 2, "admin noscript loading stale", acl::acl_file)
+    Spec::server("load", "6.0.0", 2, "admin noscript loading stale", changing::acl_load)
         .summary("Reads the users anew from the ACL file.")
         .complexity("O(N), N the number of users"),
     Spec::server("log", "6.0.0", -2, "admin noscript loading stale", log::acl_log)
@@ -43,11 +43,11 @@ static ACL: &[Spec] = &[
         .summary("Returns what was denied lately, or forgets it.")
         .complexity("O(N), N the number of entries")
         .history(&[("7.2.0", "Fields `entry-id`, `timestamp-created` and `timestamp-last-updated`.")]),
-    Spec::server("save", "6.0.0", 2, "admin noscript loading stale", acl::acl_file)
+    Spec::server("save", "6.0.0", 2, "admin noscript loading stale", changing::acl_save)
         .summary("Writes the users to the ACL file.")
         .complexity("O(N), N the number of users")
         .tips("request_policy:all_nodes response_policy:all_succeeded"),
-    Spec::server("setuser", "6.0.0", -3, "admin noscript loading stale", acl::acl_setuser)
+    Spec::server("setuser", "6.0.0", -3, "admin noscript loading stale", changing::acl_setuser)
         .syntax("username [rule [rule ...]]")
         .summary("Creates a user, or changes one.")
         .complexity("O(N), N the number of rules")

@@ -1,7 +1,7 @@
 //! Rows of the command table: the bit commands.
 
 use crate::batch::argv::Arguments;
-use crate::command::key_spec::{Invalid, KeyRef};
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs};
 use crate::command::spec::{KeySpec, Spec, key_flags};
 use crate::commands::bits::{self, fields};
 
@@ -49,7 +49,7 @@ pub(crate) static SPECS: &[Spec] = &[
 ];
 
 /// BITFIELD only reads its key if all its steps are GET or OVERFLOW and complete.
-fn bitfield_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+fn bitfield_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
     let mut at = 2;
     while at < argv.len() {
         let is = |word: &[u8]| argv.get(at).eq_ignore_ascii_case(word);

@@ -139,7 +139,7 @@ impl<'a> KillFilter<'a> {
                 filter.laddr = Some(rest.next_arg());
             } else if rest.take_with("USER", 1) {
                 let user = rest.next_arg();
-                if user != b"default" {
+                if ctx.engine.users.get(user).is_none() {
                     return Err(CommandError::bytes([b"ERR No such user '", error::quoted(user), b"'"].concat()));
                 }
                 filter.user = Some(user);
@@ -161,7 +161,7 @@ impl<'a> KillFilter<'a> {
             && self.kind.is_none_or(|kind| kind == ClientType::of(client))
             && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
             && self.laddr.is_none_or(|laddr| laddr == client.laddr.as_bytes())
-            && self.user.is_none_or(|user| user == client.names.lock().user)
+            && self.user.is_none_or(|user| user == client.user().name())
             && self.age_min_seconds.is_none_or(|seconds| (now_ms - client.created_ms) / 1000 >= seconds)
             && !(self.skip_me && client.id == me)
     }
@@ -225,7 +225,7 @@ pub(crate) fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
 /// The name is not printable ASCII without spaces.
 pub(crate) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> CommandResult {
     check_name(name)?;
-    ctx.session.handle.names.lock().name = name.to_vec();
+    ctx.session.handle.set_names(|names| names.name = name.to_vec());
     Ok(())
 }
 
@@ -254,9 +254,10 @@ pub(crate) fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()).into());
     }
     check_attribute(attribute, text)?;
-    let mut names = ctx.session.handle.names.lock();
-    let field = if is_name { &mut names.lib_name } else { &mut names.lib_ver };
-    *field = text.to_vec();
+    ctx.session.handle.set_names(|names| {
+        let field = if is_name { &mut names.lib_name } else { &mut names.lib_ver };
+        *field = text.to_vec();
+    });
     ctx.out.ok();
     Ok(())
 }
@@ -431,7 +432,15 @@ mod tests {
 
     #[test]
     fn a_filter_closes_who_passes_all_of_it() {
-        let client = ClientHandle::new(7, "127.0.0.1:5".into(), "127.0.0.1:6379".into(), 9, false, 0);
+        let client = ClientHandle::new(
+            7,
+            "127.0.0.1:5".into(),
+            "127.0.0.1:6379".into(),
+            9,
+            false,
+            0,
+            crate::users::user::User::server(),
+        );
         let all = || KillFilter { skip_me: true, ..KillFilter::default() };
         assert!(all().matches(&client, 1, 0));
         assert!(!all().matches(&client, 7, 0));

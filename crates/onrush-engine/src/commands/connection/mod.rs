@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
 
 use crate::clients::session::States;
-use crate::commands::acl::DEFAULT_USER;
 use crate::commands::acl::log::note_failed_login;
 use crate::commands::connection::client::{check_name, set_name};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::users::user::DEFAULT_USER;
 
 const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
@@ -33,7 +33,7 @@ const NOT_I32: CommandError =
 /// `AUTH [username] password`
 pub(crate) fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.argc() {
-        2 if !ctx.engine.settings.password_set.load(Relaxed) => return Err(NO_PASSWORD.into()),
+        2 if ctx.engine.users.is_open() => return Err(NO_PASSWORD.into()),
         2 => authenticate(ctx, DEFAULT_USER, ctx.arg(1))?,
         3 => authenticate(ctx, ctx.arg(1), ctx.arg(2))?,
         _ => return Err(error::SYNTAX.into()),
@@ -44,12 +44,11 @@ pub(crate) fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Authenticates the connection if the password is right; otherwise its state stays.
 fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> CommandResult {
-    if !ctx.engine.process.authenticates(user, password) {
+    let (users, session) = (&ctx.engine.users, &mut *ctx.session);
+    if !users.log_in(user, password, |user| session.log_in(user, users)) {
         note_failed_login(ctx, user);
         return Err(WRONG_PASSWORD.into());
     }
-    ctx.session.states.remove(States::LOGGED_OUT);
-    ctx.session.handle.names.lock().user = DEFAULT_USER.to_vec();
     Ok(())
 }
 
@@ -175,8 +174,7 @@ pub(crate) fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `RESET`
 pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
-    let authenticated = !ctx.engine.settings.password_set.load(Relaxed);
-    ctx.session.reset(&ctx.engine.watched, authenticated);
+    ctx.session.reset(&ctx.engine.watched, &ctx.engine.users);
     ctx.select(0);
     ctx.commit.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);

@@ -1,5 +1,7 @@
 //! Rows of the command table: the geo commands.
 
+use crate::batch::argv::Arguments;
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs, key_flags};
 use crate::command::spec::{KeySpec, Spec};
 use crate::commands::geo::{self, search};
 
@@ -36,6 +38,7 @@ pub(crate) static SPECS: &[Spec] = &[
             KeySpec::keyword("OW update", "STORE", 6),
             KeySpec::keyword("OW update", "STOREDIST", 6),
         ])
+        .get_keys(|argv, found| radius_keys(argv, 6, found))
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument"),
     Spec::geo("georadius_ro", "3.2.10", -6, "readonly", search::georadius_ro)
         .syntax(
@@ -58,6 +61,7 @@ pub(crate) static SPECS: &[Spec] = &[
             KeySpec::keyword("OW update", "STORE", 5),
             KeySpec::keyword("OW update", "STOREDIST", 5),
         ])
+        .get_keys(|argv, found| radius_keys(argv, 5, found))
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments"),
     Spec::geo("georadiusbymember_ro", "3.2.10", -5, "readonly", search::georadiusbymember_ro)
         .syntax(
@@ -86,3 +90,14 @@ pub(crate) static SPECS: &[Spec] = &[
         .complexity("O(N + log M), N members in the boxes around the area, M in all")
         .keys(&[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, 0, 1)]),
 ];
+
+/// The source, and every destination: the last one counts, and any of them may be it. `options`: where they begin.
+fn radius_keys(argv: &dyn Arguments, options: usize, found: &mut KeyRefs) -> Result<(), Invalid> {
+    found.push(KeyRef { index: 1, flags: key_flags("RO access") });
+    for word in ["STORE", "STOREDIST"] {
+        let is_word = |&index: &usize| argv.get(index).eq_ignore_ascii_case(word.as_bytes());
+        let targets = (options..argv.len().saturating_sub(1)).filter(is_word);
+        found.extend(targets.map(|index| KeyRef { index: index + 1, flags: key_flags("OW update") }));
+    }
+    Ok(())
+}

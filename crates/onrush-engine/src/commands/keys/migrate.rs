@@ -14,7 +14,7 @@ use std::time::Duration;
 use onrush_persist::push_command;
 
 use crate::batch::argv::Arguments;
-use crate::command::key_spec::{Invalid, KeyRef, key_flags};
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs, key_flags};
 use crate::commands::keys::dump::with_payload;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -61,7 +61,7 @@ fn keys_among(argv: &(impl Arguments + ?Sized)) -> Result<Range<usize>, CommandE
 }
 
 /// The keys for COMMAND GETKEYS and for EXEC.
-pub(crate) fn migrate_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+pub(crate) fn migrate_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
     let keys = keys_among(argv).map_err(|_| Invalid)?;
     let keys = if keys.is_empty() { KEY_AT..KEY_AT + 1 } else { keys };
     found.extend(keys.map(|index| KeyRef { index, flags: key_flags("RW access delete") }));

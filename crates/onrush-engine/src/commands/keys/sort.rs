@@ -34,6 +34,16 @@ struct Options<'a> {
     store: Option<usize>,
 }
 
+const BY_DENIED: CommandError =
+    CommandError::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: CommandError =
+    CommandError::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
+/// Whether the client may read keys that a pattern names.
+fn may_read_all_keys(ctx: &Ctx<'_>) -> bool {
+    ctx.session.limits().is_none_or(|rights| rights.may_read_all_keys(ctx.command, &ctx.argv))
+}
+
 impl<'a> Options<'a> {
     fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
@@ -53,7 +63,13 @@ impl<'a> Options<'a> {
                 let pattern = rest.next_arg();
                 options.by = Some(pattern);
                 options.keeps_order |= !pattern.contains(&b'*');
+                if pattern.contains(&b'*') && !may_read_all_keys(ctx) {
+                    return Err(BY_DENIED);
+                }
             } else if rest.take_with("GET", 1) {
+                if !may_read_all_keys(ctx) {
+                    return Err(GET_DENIED);
+                }
                 options.get.push(rest.next_arg());
             } else {
                 return Err(error::SYNTAX);

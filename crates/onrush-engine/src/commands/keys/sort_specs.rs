@@ -1,7 +1,7 @@
 //! Rows of the command table: the sort commands.
 
 use crate::batch::argv::Arguments;
-use crate::command::key_spec::{Invalid, KeyRef};
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs};
 use crate::command::spec::{KeySpec, Spec, key_flags};
 use crate::commands::keys::sort;
 
@@ -27,13 +27,13 @@ pub(crate) static SPECS: &[Spec] = &[
 ];
 
 /// The key that is sorted; the keys in patterns are unknown.
-fn sort_ro_keys(_: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+fn sort_ro_keys(_: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
     found.push(KeyRef { index: 1, flags: key_flags("RO access") });
     Ok(())
 }
 
 /// As for SORT_RO, and the last destination.
-fn sort_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+fn sort_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
     sort_ro_keys(argv, found)?;
     let mut index = 2;
     let mut store = None;

@@ -4,6 +4,7 @@ pub(crate) mod specs;
 
 use onrush_resp::Reply;
 
+use crate::clients::session::States;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -62,7 +63,20 @@ fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
         }
     }
     ctx.session.note_subscriptions();
+    if ctx.session.has_old_rights(&engine.users) {
+        end_if_denied(ctx, kind);
+    }
     Ok(())
+}
+
+/// Ends the connection if its user has lost the right to hear these channels while it subscribed: who took that right
+/// may not have seen the subscriptions.
+#[cold]
+fn end_if_denied(ctx: &mut Ctx<'_>, kind: Kind) {
+    let user = ctx.session.handle.user();
+    if !ctx.argv.iter().skip(1).all(|name| user.may_hear(name, kind == Kind::Pattern)) {
+        ctx.session.states.insert(States::CLOSES);
+    }
 }
 
 fn unsubscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {

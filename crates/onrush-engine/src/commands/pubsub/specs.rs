@@ -1,11 +1,12 @@
 //! Rows of the command table: pub/sub.
 
-use crate::command::spec::{Group, KeySpec, Spec};
+use crate::command::spec::{Channels, Group, KeySpec, Spec};
 use crate::commands::pubsub;
 
 /// The commands of pub/sub.
 pub(crate) static SPECS: &[Spec] = &[
     Spec::pubsub("subscribe", "2.0.0", -2, "pubsub noscript loading stale", pubsub::subscribe)
+        .channels(Channels::All)
         .syntax("channel [channel ...]")
         .summary("Subscribes the connection to channels.")
         .complexity("O(N log M), N the number of channels, M that of a channel's subscribers"),
@@ -14,6 +15,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Ends the connection's subscriptions to channels, to all if none is named.")
         .complexity("O(N log M), N the number of channels, M that of a channel's subscribers"),
     Spec::pubsub("psubscribe", "2.0.0", -2, "pubsub noscript loading stale", pubsub::psubscribe)
+        .channels(Channels::Patterns)
         .syntax("pattern [pattern ...]")
         .summary("Subscribes the connection to all channels whose names match patterns.")
         .complexity("O(N log M), N the number of patterns, M that of a pattern's subscribers"),
@@ -22,6 +24,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Ends the connection's subscriptions to patterns, to all if none is named.")
         .complexity("O(N log M), N the number of patterns, M that of a pattern's subscribers"),
     Spec::pubsub("ssubscribe", "7.0.0", -2, "pubsub noscript loading stale", pubsub::ssubscribe)
+        .channels(Channels::All)
         .syntax("shardchannel [shardchannel ...]")
         .summary("Subscribes the connection to shard channels.")
         .complexity("O(N log M), N the number of channels, M that of a channel's subscribers")
@@ -32,10 +35,12 @@ pub(crate) static SPECS: &[Spec] = &[
         .complexity("O(N log M), N the number of channels, M that of a channel's subscribers")
         .keys(&[KeySpec::keys("not_key", 1, -1, 1)]),
     Spec::pubsub("publish", "2.0.0", 3, "pubsub loading stale fast may_replicate short", pubsub::publish)
+        .channels(Channels::First)
         .syntax("channel message")
         .summary("Sends a message to the subscribers of a channel.")
         .complexity("O(N+M), N the number of the channel's subscribers, M that of all patterns"),
     Spec::pubsub("spublish", "7.0.0", 3, "pubsub loading stale fast may_replicate short", pubsub::spublish)
+        .channels(Channels::First)
         .syntax("shardchannel message")
         .summary("Sends a message to the subscribers of a shard channel.")
         .complexity("O(N), N the number of the channel's subscribers")

@@ -56,6 +56,7 @@ pub(crate) fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
     engine.stats.reset();
     engine.lazyfree.reset_freed();
     engine.eviction.reset();
+    engine.clients_share.reset();
     ctx.out.ok();
     Ok(())
 }

@@ -6,6 +6,7 @@ mod not_done;
 mod protocol;
 mod state_digest;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ const HELP: &[&str] = &[
     "CHANGE-REPL-ID",
     "    Changes the identifier of the history of the data, INFO's `master_replid`.",
     "CLIENT-EVICTION",
-    "    Is an error: clients are not evicted.",
+    "    Shows what clients hold, by size. An error without `maxmemory-clients`.",
     "COMMAND-LOG START <path> | STOP",
     "    Writes a file of commands: first those that make all data as it is, then what is done from here on, in order.",
     "DIGEST",
@@ -84,7 +85,7 @@ const HELP: &[&str] = &[
 pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
         (b"change-repl-id", 2) => change_replid(ctx),
-        (b"client-eviction", 2) => Err(NO_CLIENT_EVICTION.into()),
+        (b"client-eviction", 2) => client_eviction(ctx),
         (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
         (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
         (b"state-digest", 2) => state_digest(ctx),
@@ -312,6 +313,25 @@ fn stall(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.commit.set_time(ctx.engine.clock.unix_ms());
     }
     ctx.out.ok();
+    Ok(())
+}
+
+/// Clients by the power of two that their memory has reached, the largest first.
+fn client_eviction(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.engine.clients_limit() == 0 {
+        return Err(NO_CLIENT_EVICTION.into());
+    }
+    let mut sizes: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
+    for client in ctx.engine.clients.all() {
+        let bytes = client.total_bytes();
+        let (clients, sum) = sizes.entry(bytes.ilog2()).or_default();
+        (*clients, *sum) = (*clients + 1, *sum + bytes);
+    }
+    let line = |(power, (clients, bytes)): (u32, (usize, u64))| {
+        format!("at least {} bytes: {clients} clients, {bytes} bytes\n", 1_u64 << power)
+    };
+    let text: String = sizes.into_iter().rev().map(line).collect();
+    ctx.out.bulk(text.as_bytes());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
 use crate::eviction::state::Eviction;
 use crate::messages::kind::Kind;
+use crate::observe::acl_log::Reason;
 use crate::observe::stats::CommandCounters;
 use crate::scripts::LibraryCounts;
 use crate::snapshot::Underway;
@@ -68,6 +69,15 @@ pub(crate) fn info(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     ctx.out.verbatim("txt", text.0.as_bytes());
     Ok(())
+}
+
+/// All sections, as INFO shows them.
+pub(crate) fn everything(engine: &Engine) -> String {
+    let mut text = Text::default();
+    for section in SECTIONS.iter().filter(|section| (section.is_there)(engine)) {
+        (section.write)(engine, &mut text);
+    }
+    text.0
 }
 
 fn asks_for(word: &[u8], section: &Section) -> bool {
@@ -310,7 +320,7 @@ fn stats(engine: &Engine, text: &mut Text) {
     text.line("expired_time_cap_reached_count", engine.stats.expire_time_capped.load(Relaxed));
     text.line("expire_cycle_cpu_milliseconds", engine.stats.expire_cycle_us.load(Relaxed) / 1000);
     text.line("evicted_keys", stats.sum(|thread| &thread.evicted_keys));
-    text.zeros(&["evicted_clients"]);
+    text.line("evicted_clients", engine.clients_share.evicted());
     let exceeded = engine.eviction.exceeded(engine.clock.unix_us());
     text.line("total_eviction_exceeded_time", exceeded.total_ms);
     text.line("current_eviction_exceeded_time", exceeded.current_ms);
@@ -360,10 +370,14 @@ fn stats(engine: &Engine, text: &mut Text) {
     text.line("instantaneous_eventloop_duration_usec", samples.round_us);
     text.line("reply_limit_pauses", stats.sum(|thread| &thread.reply_limit_pauses));
     text.line("protocol_errors", stats.sum(|thread| &thread.protocol_errors));
-    let wrong_passwords = stats.errors().into_iter().find(|(code, _)| code == b"WRONGPASS");
-    text.line("acl_access_denied_auth", wrong_passwords.map_or(0, |(_, count)| count));
-    text.line("acl_access_denied_cmd", stats.sum(|thread| &thread.auth_denied));
-    text.zeros(&["acl_access_denied_key", "acl_access_denied_channel"]);
+    for (field, reason) in [
+        ("acl_access_denied_auth", Reason::Login),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        text.line(field, engine.acl_log.count(reason));
+    }
 }
 
 /// Connections, commands and bytes.

@@ -65,7 +65,7 @@ impl Overview {
             rss: alloc::resident_bytes(),
             records: onrush_persist::held_bytes() as u64,
             clients: shared.messages.waiting_bytes()
-                + shared.clients.all().iter().map(|client| client.buffer_bytes()).sum::<u64>(),
+                + shared.clients.all().iter().map(|client| client.own_bytes()).sum::<u64>(),
             dbs: dbs.collect(),
         }
     }

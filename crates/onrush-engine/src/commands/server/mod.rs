@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod info;
 pub(crate) mod memory;
+pub mod metrics;
 pub(crate) mod modules;
 pub(crate) mod persistence;
 pub(crate) mod replication;

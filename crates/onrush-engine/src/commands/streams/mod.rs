@@ -254,6 +254,13 @@ impl NewId {
     }
 }
 
+/// Most bytes of an entry's names and values together, as in Redis: an RDB file has them in one listpack.
+const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+fn are_too_large(mut lens: impl Iterator<Item = usize>) -> bool {
+    lens.try_fold(0, |sum: usize, len| sum.checked_add(len).filter(|sum| *sum <= ENTRY_BYTES_MAX)).is_none()
+}
+
 /// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id]
 /// [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value …]`
 pub(crate) fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -268,6 +275,9 @@ pub(crate) fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if matches!(new_id, NewId::Whole(StreamId::MIN)) {
         return Err(CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0").into());
+    }
+    if are_too_large((at + 1..ctx.argc()).map(|index| ctx.arg(index).len())) {
+        return Err(CommandError::fixed("ERR Elements are too large to be stored").into());
     }
     let message =
         options.message.map(|message| message.named(ctx, at + 1, matches!(new_id, NewId::Any))).transpose()?;
@@ -490,4 +500,17 @@ pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.changed_groups("xsetid", key.bytes);
     ctx.out.ok();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_a_limit_of_bytes() {
+        assert!(!are_too_large([ENTRY_BYTES_MAX - 1, 1, 0].into_iter()));
+        for lens in [[ENTRY_BYTES_MAX, 1, 0], [1 << 29; 3], [usize::MAX, usize::MAX, 1]] {
+            assert!(are_too_large(lens.into_iter()), "{lens:?}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Rows of the command table: the stream commands.
 
+use crate::batch::argv::Arguments;
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs, key_flags};
 use crate::command::spec::{BeginSearch, FindKeys, Group, KeySpec, Spec};
 use crate::commands::streams::{self, deletions, groups, idempotency, pending, reads, releases};
 
@@ -61,7 +63,8 @@ pub(crate) static SPECS: &[Spec] = &[
             "RO access",
             BeginSearch::Keyword { keyword: "STREAMS", start_from: 4 },
             FindKeys::Range { last: -1, step: 1, limit: 2 },
-        )]),
+        )])
+        .get_keys(xreadgroup_keys),
     Spec::container(Group::Stream, "xgroup", "5.0.0", XGROUP).summary("Manages the consumer groups of a stream."),
     Spec::stream("xsetid", "5.0.0", -3, "write denyoom fast short", streams::xsetid)
         .syntax("key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]")
@@ -164,3 +167,25 @@ static XINFO: &[Spec] = &[
         .keys(&[KeySpec::keys("RO access", 2, 0, 1)]),
     Spec::stream("help", "5.0.0", 2, "loading stale", groups::help).summary("Lists the subcommands."),
 ];
+
+/// The keys behind the word that begins them: a group or a consumer may have the same name.
+fn xreadgroup_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
+    let mut index = 1;
+    loop {
+        if index + 1 >= argv.len() {
+            return Err(Invalid);
+        }
+        let is = |word: &[u8]| argv.get(index).eq_ignore_ascii_case(word);
+        index += match () {
+            () if is(b"STREAMS") => break,
+            () if is(b"GROUP") => 3,
+            () if is(b"COUNT") || is(b"BLOCK") => 2,
+            () if is(b"NOACK") => 1,
+            () => return Err(Invalid),
+        };
+    }
+    let first = index + 1;
+    let keys = first..first + (argv.len() - first) / 2;
+    found.extend(keys.map(|index| KeyRef { index, flags: key_flags("RO access") }));
+    Ok(())
+}

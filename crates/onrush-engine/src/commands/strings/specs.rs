@@ -1,7 +1,7 @@
 //! Rows of the command table: the string commands.
 
 use crate::batch::argv::Arguments;
-use crate::command::key_spec::{Invalid, KeyRef};
+use crate::command::key_spec::{Invalid, KeyRef, KeyRefs};
 use crate::command::spec::{BeginSearch, FindKeys, KeySpec, Spec, key_flags};
 use crate::commands::strings::{self, bounded_counters, conditions, lcs, many};
 
@@ -52,7 +52,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("key")
         .summary("Returns the digest of a key's string, which SET and DELEX compare with.")
         .complexity("O(N), N the length of the string")
-        .key("RO"),
+        .key("RO access"),
     Spec::string("setnx", "1.0.0", 3, "write denyoom fast short", strings::setnx)
         .syntax("key value")
         .summary("Gives a key a string value unless the key exists.")
@@ -162,7 +162,7 @@ pub(crate) static SPECS: &[Spec] = &[
 ];
 
 /// SET reads its key only with the option GET or a comparison.
-fn set_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
+fn set_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
     let reads = |index| is_one_of(argv.get(index), &["get", "ifeq", "ifne", "ifdeq", "ifdne"]);
     let flags = if (3..argv.len()).any(reads) { key_flags("RW access update") } else { key_flags("OW update") };
     found.push(KeyRef { index: 1, flags });
@@ -170,8 +170,8 @@ fn set_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid
 }
 
 /// DELEX without a condition does not look at what its key holds.
-fn delex_keys(argv: &dyn Arguments, found: &mut Vec<KeyRef>) -> Result<(), Invalid> {
-    let flags = if argv.len() > 2 { key_flags("RW delete") } else { key_flags("RM delete") };
+fn delex_keys(argv: &dyn Arguments, found: &mut KeyRefs) -> Result<(), Invalid> {
+    let flags = if argv.len() > 2 { key_flags("RW access delete") } else { key_flags("RM delete") };
     found.push(KeyRef { index: 1, flags });
     Ok(())
 }

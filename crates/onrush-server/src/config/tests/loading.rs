@@ -115,20 +115,30 @@ fn secrets_are_not_shown_in_errors() {
 }
 
 #[test]
-fn the_default_user_may_be_told_of_as_it_is() {
-    let load = |text: &str| load_stdin(text).map(|loaded| get(&loaded.config, "requirepass"));
-    assert_eq!(load("user default on nopass sanitize-payload ~* &* +@all"), Ok(String::new()));
-    assert_eq!(load("user default on >secret ~* &* +@all"), Ok("secret".to_owned()));
-    let digest = "user default on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all";
-    assert_eq!(load(&format!("{digest}\nrequirepass secret")), Ok("secret".to_owned()));
-    for text in [
-        "hz 20\nuser default on nopass ~* &* +@all\nrequirepass hunter2",
-        "hz 20\nuser bob on >hunter2 ~* &* +@all\nhz 30",
+fn lines_of_users_are_kept_and_wrong_ones_are_refused_without_their_passwords() {
+    let load = |text: &str| load_stdin(text).map(|loaded| loaded.config.users);
+    let users = load("user default on >secret ~* &* +@all\nuser bob (+get ~a) ( +set ~b )\n").unwrap();
+    let rules =
+        |user: &UserLine| user.rules.iter().map(|rule| String::from_utf8(rule.clone()).unwrap()).collect::<Vec<_>>();
+    assert_eq!(users[0].name, b"default");
+    assert_eq!(rules(&users[0]), ["on", ">secret", "~*", "&*", "+@all"]);
+    assert_eq!(rules(&users[1]), ["(+get ~a)", "( +set ~b )"]);
+    assert!(!format!("{users:?}").contains("secret"));
+    for (rules, why) in [
+        ("on >hunter2 nosuch", "Syntax error"),
+        ("on >hunter2 (+get", "Wrong format"),
+        (
+            "on >hunter2 #abc",
+            "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters",
+        ),
     ] {
-        let error = load(text).unwrap_err();
+        let error = load(&format!("hz 20\nuser bob {rules}\nhz 30")).unwrap_err();
         assert!(error.contains("at line 2\n>>> 'user (redacted)'\n") && !error.contains("hunter2"), "{error}");
+        assert!(error.ends_with(&format!("Error in user declaration 'bob': {why}")), "{error}");
     }
-    let twice = load("user default on nopass ~* &* +@all\nuser default on nopass ~* &* +@all").unwrap_err();
+    // Which commands there are is known when the server starts.
+    assert!(load("user bob +nosuch").is_ok());
+    let twice = load("user default on\nuser default off").unwrap_err();
     assert!(twice.contains("at line 2") && twice.contains("Duplicate user found"), "{twice}");
 }
 

@@ -84,3 +84,11 @@ fn maxclients_is_lowered_but_never_raised() {
     config.lower_maxclients(600);
     assert_eq!((config.maxclients, get(&config, "maxclients")), (500, "500".to_owned()));
 }
+
+#[test]
+fn what_names_a_file_is_set_anew_by_the_same_value() {
+    let config = Config::default().with("tls-cert-file", "a.crt").unwrap().with("tls-auth-clients", "no").unwrap();
+    let pairs: [(&[u8], &[u8]); 2] = [(b"tls-cert-file", b"a.crt"), (b"tls-auth-clients", b"no")];
+    let changed: Vec<_> = config.set_many(&pairs, true).unwrap().changed.iter().map(|row| row.name).collect();
+    assert_eq!(changed, ["tls-cert-file"]);
+}

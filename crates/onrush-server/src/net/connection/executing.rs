@@ -7,10 +7,14 @@ use onrush_engine::batch::runner::{Input as Bytes, Lanes};
 use onrush_engine::batch::slice::{SliceEnd, SliceResult};
 use onrush_engine::clients::session::Session;
 use onrush_engine::observe::slow_batch::BatchTimes;
-use onrush_resp::Decoder;
+use onrush_resp::{Decoder, TLS_HANDSHAKE};
 
 use super::{Connection, Input};
+use crate::log::Complaints;
 use crate::workers::scratch::{ReplyBuffers, Scratch};
+
+/// At most some log lines about clients at the wrong port in a while.
+static REFUSED: Complaints = Complaints::new();
 
 impl Connection {
     /// Executes from the connection's own query buffer; returns whether the slice's time ran out.
@@ -42,7 +46,7 @@ impl Connection {
         if let Some(span) = span {
             self.batch.note_span(span.first, span.last, was_underway, &result.end);
         }
-        self.note_end(&result);
+        self.note_end(&result, input);
         result
     }
 
@@ -60,8 +64,9 @@ impl Connection {
         }
     }
 
+    /// Notes how a slice of work on `input` has ended.
     #[inline]
-    pub(super) fn note_end(&mut self, result: &SliceResult) {
+    pub(super) fn note_end(&mut self, result: &SliceResult, input: &[u8]) {
         self.input = match result.end {
             SliceEnd::InputUsedUp | SliceEnd::NeedBulk { .. } => Input::UsedUp,
             SliceEnd::ReplyLimit | SliceEnd::TimeUp | SliceEnd::ChunkFull => Input::Pending,
@@ -80,6 +85,13 @@ impl Connection {
                 Input::Blocked
             }
             SliceEnd::Close | SliceEnd::Malformed(_) => {
+                if input.starts_with(TLS_HANDSHAKE) {
+                    let handle = &self.session.handle;
+                    REFUSED.tell(format_args!(
+                        "Closing client id={} addr={} laddr={}: it speaks TLS, and this is not the TLS port",
+                        handle.id, handle.addr, handle.laddr
+                    ));
+                }
                 self.closing = true;
                 Input::UsedUp
             }

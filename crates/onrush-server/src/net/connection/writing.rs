@@ -121,7 +121,8 @@ impl Connection {
     /// Whether the client has passed `client-output-buffer-limit`.
     #[cold]
     fn leaves_too_much_unread(&self) -> bool {
-        self.session.handle.closes_as_slow(self.reply.len() as u64, self.server, self.thread)
+        let unread = self.reply.len() + self.socket.output_bytes();
+        self.session.handle.closes_as_slow(unread as u64, self.server, self.thread)
     }
 
     /// Writes what the kernel takes, up to a budget.

@@ -3,6 +3,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPubSub;
 import redis.clients.jedis.StreamEntryID;
@@ -11,8 +13,16 @@ import redis.clients.jedis.params.SetParams;
 final class JedisParts {
     private JedisParts() {}
 
-    static Map<String, Main.Part> of(int port) {
-        Jedis client = new Jedis("127.0.0.1", port);
+    private static Jedis connect(int port) throws Exception {
+        var config = DefaultJedisClientConfig.builder();
+        if (System.getenv("TLS_CA") != null) {
+            config.ssl(true).sslSocketFactory(Tls.context().getSocketFactory());
+        }
+        return new Jedis(new HostAndPort("127.0.0.1", port), config.build());
+    }
+
+    static Map<String, Main.Part> of(int port) throws Exception {
+        Jedis client = connect(port);
         return Map.of(
             "strings", () -> {
                 Main.equal(client.set("k", "v", SetParams.setParams().ex(100)), "OK");
@@ -69,7 +79,8 @@ final class JedisParts {
                         message.complete(List.of(channel, payload));
                     }
                 };
-                var thread = new Thread(() -> new Jedis("127.0.0.1", port).subscribe(subscription, "c"));
+                Jedis subscriber = connect(port);
+                var thread = new Thread(() -> subscriber.subscribe(subscription, "c"));
                 thread.setDaemon(true);
                 thread.start();
                 subscribed.get(10, TimeUnit.SECONDS);
