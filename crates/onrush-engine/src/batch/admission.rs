@@ -150,10 +150,11 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
+    let may_write = ctx.session.is_replay || !ctx.engine.replication.role.is_read_only();
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
     (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED).is_empty()
         && !is_seen
-        && (!command.flags.contains(Flags::WRITE) || ctx.session.is_replay || !ctx.engine.replication.role.is_read_only())
+        && (may_write || !command.flags.contains(Flags::WRITE))
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
         && is_permitted(ctx, command)

@@ -17,9 +17,8 @@ use crate::observe::slow::note_slow;
 use crate::observe::slowlog::cut;
 use crate::shared::Shared;
 
-const ROLE_CHANGED: CommandError = CommandError::fixed(
-    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-);
+const ROLE_CHANGED: CommandError =
+    CommandError::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 /// A waiter with at most this many keys leaves its queues as soon as it ends; with more keys it leaves them in the

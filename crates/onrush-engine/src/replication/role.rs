@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn a_replica_refuses_what_its_options_say() {
         let role = Role::default();
-        let states = |role: &Role| [role.is_replica(), role.is_read_only(), role.is_cut_off(), role.ignores_maxmemory()];
+        let states =
+            |role: &Role| [role.is_replica(), role.is_read_only(), role.is_cut_off(), role.ignores_maxmemory()];
         assert_eq!(states(&role), [false; 4]);
         role.set_primary(Some(Primary { host: "h".to_owned(), port: 1 }));
         assert_eq!(states(&role), [true, true, false, true]);

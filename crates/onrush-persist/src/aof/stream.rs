@@ -144,19 +144,25 @@ mod tests {
         let stream = [SET, MULTI, SET, SET, EXEC, SET].concat();
         for step in 1..stream.len() {
             let parts = parts(&stream, step);
-            let lens: Vec<usize> = parts.iter().map(|part| match part {
-                Part::Commands { len, .. } | Part::AckWanted { len } => *len,
-            }).collect();
+            let lens: Vec<usize> = parts
+                .iter()
+                .map(|part| match part {
+                    Part::Commands { len, .. } | Part::AckWanted { len } => *len,
+                })
+                .collect();
             let ends = lens.iter().scan(0, |end, len| {
                 *end += len;
                 Some(*end)
             });
             let inside = SET.len() + 1..SET.len() + MULTI.len() + 2 * SET.len() + EXEC.len();
             ends.for_each(|end| assert!(!inside.contains(&end), "{step}: {end}"));
-            let count: usize = parts.iter().map(|part| match part {
-                Part::Commands { count, .. } => *count,
-                Part::AckWanted { .. } => 0,
-            }).sum();
+            let count: usize = parts
+                .iter()
+                .map(|part| match part {
+                    Part::Commands { count, .. } => *count,
+                    Part::AckWanted { .. } => 0,
+                })
+                .sum();
             assert_eq!(count, 6);
         }
     }

@@ -46,7 +46,10 @@ pub fn check_file(server: &'static Server, path: &Path) -> Result<(), LoadError>
 ///
 /// # Errors
 /// As for [`check_file`].
-pub(crate) fn check_rdb<R: Read>(server: &'static Server, mut reader: FileReader<R>) -> Result<FileReader<R>, LoadError> {
+pub(crate) fn check_rdb<R: Read>(
+    server: &'static Server,
+    mut reader: FileReader<R>,
+) -> Result<FileReader<R>, LoadError> {
     if !server.host.config.read().rdbchecksum {
         reader = reader.without_checksum();
     }
@@ -261,6 +264,7 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     drop(aof);
     server.snapshots.wait_for_end();
     let making = make_files(server)?;
+    let _held = server.host.replica.hold_stream();
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
     let whole = Whole;
     let reloaded = try_reload_log(server, &dir, &name, making);

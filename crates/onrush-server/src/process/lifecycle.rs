@@ -25,9 +25,9 @@ use crate::process::files::Files;
 use crate::process::os;
 use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
-use crate::{replica, tls};
 use crate::workers::mailbox::Mailbox;
 use crate::workers::{cron, watchdog, worker};
+use crate::{replica, tls};
 
 /// Runs a server with this configuration until a signal or SHUTDOWN stops it.
 ///

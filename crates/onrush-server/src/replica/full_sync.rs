@@ -10,12 +10,12 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
-use onrush_engine::loading::empty::empty;
-use onrush_engine::loading::load::{Expired, Rules};
 use onrush_engine::loading::Present;
+use onrush_engine::loading::empty::empty;
+use onrush_engine::loading::load::{Expired, LoadError, Rules};
 use onrush_engine::replication::history::Position;
 use onrush_engine::replication::role::Transfer;
-use onrush_persist::rdb::FileReader;
+use onrush_persist::rdb::{FileReader, RdbError};
 
 use super::alone;
 use super::link::{End, Link};
@@ -45,13 +45,20 @@ pub(super) fn receive(server: &'static Server, link: &mut Link, position: Positi
         .map_err(|error| End::Failed(format!("can't make a file for the data: {error}")))?;
     let mut incoming = Incoming { server, link, file: &mut file, end, is_over: false, len: 0, told_at: started };
     let checked = FileReader::new(&mut incoming).map_err(Into::into).and_then(|reader| check_rdb(server, reader));
-    let checked = checked.map(drop).map_err(|error| End::Failed(format!("receiving the data: {error}")));
+    let checked = checked.map(drop).map_err(|error| match error {
+        LoadError::File(RdbError::Io(error)) => End::failed("receiving the data")(error),
+        other => End::Failed(format!("receiving the data: {other}")),
+    });
     checked.and_then(|()| {
         // Bytes behind the data are passed over.
         io::copy(&mut incoming, &mut io::sink()).map_err(End::failed("receiving the data")).map(drop)
     })?;
     let len = incoming.len;
-    tracing::info!("The data of the primary has come: {:.1} MB in {:.3} s", len as f64 / 1e6, started.elapsed().as_secs_f64());
+    tracing::info!(
+        "The data of the primary has come: {:.1} MB in {:.3} s",
+        len as f64 / 1e6,
+        started.elapsed().as_secs_f64()
+    );
     replace(server, link, file, len, position)
 }
 
@@ -65,7 +72,9 @@ enum Length {
 }
 
 fn parse(line: &str) -> Result<Length, End> {
-    let wrong = || End::Failed(format!("waiting for the data: the primary sends {:?}", line.chars().take(200).collect::<String>()));
+    let wrong = || {
+        End::Failed(format!("waiting for the data: the primary sends {:?}", line.chars().take(200).collect::<String>()))
+    };
     if line.starts_with('-') {
         return Err(wrong());
     }
@@ -205,7 +214,8 @@ fn replace(server: &'static Server, link: &mut Link, mut file: File, len: u64, p
     }
     let rules = Rules { expired: Expired::Loaded, present: Present::Refused };
     let input = Loading { file, link, told_at: Instant::now() };
-    let loaded = FileReader::new(input).map_err(Into::into).and_then(|reader| load_rdb(server, reader, rules)).map(drop);
+    let loaded =
+        FileReader::new(input).map_err(Into::into).and_then(|reader| load_rdb(server, reader, rules)).map(drop);
     if loaded.is_err() {
         // A part of the data is none.
         let alone = alone(server);

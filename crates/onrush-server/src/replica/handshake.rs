@@ -96,7 +96,9 @@ fn parse(reply: &str) -> Result<Answer, End> {
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("+CONTINUE", None, _) => Ok(Answer::Continues(None)),
         ("+CONTINUE", Some(id), None) if is_id(id) => Ok(Answer::Continues(Some(id.to_owned()))),
-        ("+FULLRESYNC", Some(id), Some(offset)) if is_id(id) && offset.parse::<i64>().is_ok_and(|offset| offset >= 0) => {
+        ("+FULLRESYNC", Some(id), Some(offset))
+            if is_id(id) && offset.parse::<i64>().is_ok_and(|offset| offset >= 0) =>
+        {
             let offset = offset.parse().unwrap_or_default();
             Ok(Answer::SendsAll(Position { id: id.to_owned(), offset }))
         }

@@ -172,7 +172,9 @@ impl Link {
                 self.last_io = Instant::now();
                 Ok(len)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
                 let timeout_s = self.server.host.config.read().repl_timeout;
                 match self.last_io.elapsed() > Duration::from_secs(timeout_s) {
                     true => Err(ErrorKind::TimedOut.into()),

@@ -21,8 +21,8 @@ use onrush_persist::threads;
 
 use crate::process::server::Server;
 use link::End;
-pub use service::Service;
 use service::Request;
+pub use service::Service;
 use stream::Follower;
 
 /// How long after a failure the primary is tried again.
@@ -110,7 +110,9 @@ fn try_follow(
             full_sync::receive(server, &mut link, position)?;
         }
     }
-    role.set_link(|facts| *facts = LinkFacts { state: LinkState::Connected, last_io: Some(Instant::now()), ..LinkFacts::default() });
+    role.set_link(|facts| {
+        *facts = LinkFacts { state: LinkState::Connected, last_io: Some(Instant::now()), ..LinkFacts::default() }
+    });
     follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link)
 }
 

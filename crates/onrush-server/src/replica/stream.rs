@@ -71,7 +71,10 @@ impl Follower {
                 }
             }
             let (unread_bytes, last_io) = (link.bytes().len() as u64, link.last_io());
-            server.replication.role.set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
+            server
+                .replication
+                .role
+                .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
             if is_asked || told.is_due(server) {
                 told.tell(server, link)?;
             }
@@ -99,7 +102,9 @@ impl Follower {
             match state {
                 State::Runs | State::IsHeldBack => state = self.client.go_on(&mut self.runner),
                 State::Idle => break,
-                State::Waits | State::IsClosed => return Err(End::Failed("a command of the stream does not end".to_owned())),
+                State::Waits | State::IsClosed => {
+                    return Err(End::Failed("a command of the stream does not end".to_owned()));
+                }
             }
         }
         server.replication.history.advance(bytes.len() as u64);

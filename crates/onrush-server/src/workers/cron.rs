@@ -256,8 +256,8 @@ impl ExpireCycle {
         }
         // CLIENT PAUSE may have begun during this run, or this server may have become a replica; once that has replied
         // nothing may expire.
-        let is_paused = self.server.pause(self.server.clock.unix_ms()) != Pause::None
-            || self.server.replication.role.is_replica();
+        let is_paused =
+            self.server.pause(self.server.clock.unix_ms()) != Pause::None || self.server.replication.role.is_replica();
         let expired = match is_paused {
             true => Expired::default(),
             false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),

@@ -444,7 +444,8 @@ fn replica(engine: &Engine, primary: &Primary, text: &mut Text) {
     let (role, now) = (&engine.replication.role, engine.clock.now());
     let link = role.link();
     let is_up = link.state == LinkState::Connected;
-    let seconds = |since: Option<Instant>| since.map_or(-1, |since| now.saturating_duration_since(since).as_secs() as i64);
+    let seconds =
+        |since: Option<Instant>| since.map_or(-1, |since| now.saturating_duration_since(since).as_secs() as i64);
     let offset = engine.replication.history.position().offset;
     text.line("role", "slave");
     text.line("master_host", &primary.host);
