@@ -26,6 +26,7 @@ pub mod long;
 pub mod messages;
 pub mod observe;
 pub mod process;
+pub mod replication;
 pub mod scripts;
 pub mod settings;
 pub mod shared;

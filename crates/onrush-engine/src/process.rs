@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::CommandError;
 use crate::loading::Present;
+use crate::replication::role::Primary;
 use crate::snapshot::output::{Output, Purpose};
 
 /// The process around the engine. Unless a method says otherwise, only commands that are not short call these methods,
@@ -148,6 +149,12 @@ pub trait Process: Send + Sync {
     /// What INFO shows of the machine and the operating system.
     fn machine(&self) -> Machine;
 
+    /// Makes this server a replica of another one, or a primary (REPLICAOF). The thread that follows a primary does it,
+    /// and then calls `done`.
+    fn follow(&self, _primary: Option<Primary>, done: Done) {
+        done(Err(NOT_THERE));
+    }
+
     /// CPU time of the process so far.
     fn cpu_times(&self) -> CpuTimes;
 
@@ -240,6 +247,10 @@ pub struct Facts {
     pub maxmemory_policy: &'static str,
     /// `repl-backlog-size` in bytes.
     pub repl_backlog_bytes: u64,
+    /// `replica-priority`.
+    pub replica_priority: u64,
+    /// `replica-announced`.
+    pub is_replica_announced: bool,
     /// Workers that have connections.
     pub workers_used: usize,
     /// Connections to other servers that are kept for MIGRATE.

@@ -11,6 +11,7 @@ use crate::eviction::state::EvictionOptions;
 use crate::messages::events::EventClasses;
 use crate::messages::outbox::OutputLimit;
 use crate::observe::timing::{Timing, TimingOptions};
+use crate::replication::role::ReplicaOptions;
 
 /// What the access clocks of entries count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct Options {
     pub tracking_keys_max: usize,
     /// Whether long strings are compressed in snapshots and by DUMP (`rdbcompression`).
     pub rdb_compression: bool,
+    /// What a replica does.
+    pub replica: ReplicaOptions,
 }
 
 /// What clients may leave unread, by class.
@@ -106,6 +109,7 @@ impl Default for Options {
             clients_share: Share::Bytes(0),
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
+            replica: ReplicaOptions::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::observe::slow_batch::BatchLog;
 use crate::observe::slowlog::SlowLog;
 use crate::observe::stats::Stats;
 use crate::process::{NoProcess, Process};
+use crate::replication::Replication;
 use crate::scripts::Scripts;
 use crate::settings::{Options, Pause, Settings};
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
@@ -140,8 +141,8 @@ pub struct Shared {
     pub started: Instant,
     /// 40 hexadecimal digits, different at every start.
     pub run_id: String,
-    /// Identifies the history of the data, as INFO's `master_replid`.
-    replid: Mutex<String>,
+    /// The role of this server, and the history of its data.
+    pub replication: Replication,
     /// The time, read once per chunk.
     pub clock: Clock,
     /// Most memory used so far in bytes.
@@ -195,7 +196,7 @@ impl Shared {
             workers: parts.workers,
             started: clock.now(),
             run_id: identifier(parts.seed, 1),
-            replid: Mutex::new(identifier(parts.seed, 2)),
+            replication: Replication::new(identifier(parts.seed, 2)),
             clock,
             peak_memory: AtomicU64::new(0),
             startup_memory: AtomicU64::new(0),
@@ -213,6 +214,7 @@ impl Shared {
         self.tracking.set_keys_max(options.tracking_keys_max);
         self.clients_share.set(options.clients_share);
         self.users.set_all_channels(options.new_users_hear_all);
+        self.replication.role.set_options(options.replica);
         if options.timing.slow_us >= 0 {
             self.slowlog.trim(options.timing.slowlog_len_max);
         }
@@ -285,14 +287,9 @@ impl Shared {
         }
     }
 
-    /// What identifies the history of the data.
-    pub(crate) fn replid(&self) -> String {
-        self.replid.lock().clone()
-    }
-
-    /// Gives the history of the data another identifier.
-    pub(crate) fn change_replid(&self) {
-        *self.replid.lock() = identifier(self.draw_seed(), 2);
+    /// An identifier for a new history of the data.
+    pub fn new_replid(&self) -> String {
+        identifier(self.draw_seed(), 2)
     }
 
     /// Number of the maintenance thread, in counters and at the gate.
@@ -327,6 +324,11 @@ impl Shared {
         self.workers + 2
     }
 
+    /// Number of the thread that follows a primary, in counters and at the gate.
+    pub fn replica_thread(&self) -> usize {
+        self.workers + 3
+    }
+
     /// How many threads are numbered.
     pub(crate) fn threads(&self) -> usize {
         threads(self.workers)
@@ -346,9 +348,10 @@ impl Shared {
     }
 }
 
-/// How many threads are numbered: beside the workers the maintenance thread, the one for long commands, and the one for snapshots.
+/// How many threads are numbered: beside the workers the maintenance thread, the one for long commands, the one for
+/// snapshots, and the one that follows a primary.
 fn threads(workers: usize) -> usize {
-    workers + 3
+    workers + 4
 }
 
 /// A number that tells nothing about the seed.

@@ -11,6 +11,7 @@ mod data;
 pub mod log;
 pub mod net;
 pub mod process;
+mod replica;
 mod sync;
 pub mod tls;
 pub mod workers;

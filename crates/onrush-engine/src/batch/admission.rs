@@ -42,6 +42,8 @@ pub(crate) struct Conditions {
     pub(crate) full: bool,
     /// Whether the server refuses commands as a whole.
     pub(crate) restricts: bool,
+    /// Whether this is a replica whose clients may not write.
+    is_read_only: bool,
     /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
     one_by_one: bool,
 }
@@ -60,6 +62,7 @@ impl Conditions {
             pause,
             waits_for_script,
             restricts: engine.restricts(),
+            is_read_only: engine.replication.role.is_read_only(),
             may_hold_back: pause != Pause::None || waits_for_script,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),
@@ -105,6 +108,7 @@ impl Conditions {
             && ctx.session.reply_mode == ReplyMode::On
             && !self.one_by_one
             && !(self.full && run.command.is_some_and(Command::is_denied_oom))
+            && !(self.refuses_writes(ctx) && run.command.is_some_and(|command| command.flags.contains(Flags::WRITE)))
     }
 
     /// Whether the commands of a transaction may be executed where they stand.
@@ -112,6 +116,7 @@ impl Conditions {
         self.pause == Pause::None
             && !self.full
             && !self.one_by_one
+            && !self.refuses_writes(ctx)
             && !ctx.engine.messages.has_monitors()
             && ctx.out.len() < self.reply_limit
     }
@@ -126,7 +131,13 @@ impl Conditions {
     /// As [`Self::admit_all_short`], whatever the state of the connection is.
     #[inline]
     pub(crate) fn admit_all_short_but_for_rights(&self, ctx: &Ctx<'_>) -> bool {
-        !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors()
+        !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors() && !self.refuses_writes(ctx)
+    }
+
+    /// Whether the client may not write, as this is a replica.
+    #[inline]
+    fn refuses_writes(&self, ctx: &Ctx<'_>) -> bool {
+        self.is_read_only && !ctx.session.is_replay
     }
 }
 
@@ -139,9 +150,11 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
+    let may_write = ctx.session.is_replay || !ctx.engine.replication.role.is_read_only();
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
     (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED).is_empty()
         && !is_seen
+        && (may_write || !command.flags.contains(Flags::WRITE))
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
         && is_permitted(ctx, command)
@@ -171,12 +184,14 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {
         refusal
-    } else if (full || ctx.engine.restricts())
+    } else if (full || ctx.engine.may_restrict_writes())
         && let Some(refusal) = program_refusal(ctx, command, full)
     {
         refusal
     } else if ctx.session.states.contains(States::SUBSCRIBED) && !may_subscriber(command) {
         not_for_subscribers(command)
+    } else if let Some(refusal) = ctx.engine.stale_refusal(command, ctx.session) {
+        refusal
     } else if let Some(refusal) = ctx.engine.loading_refusal(command, ctx.session) {
         refusal
     } else if !ctx.commit.has_entered() && !command.flags.contains(Flags::ALLOW_BUSY) {

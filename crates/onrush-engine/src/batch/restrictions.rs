@@ -6,6 +6,7 @@ use crate::clients::session::Session;
 use crate::command::Flags;
 use crate::command::table::Command;
 use crate::error::CommandError;
+use crate::replication::role::{PRIMARY_DOWN, READ_ONLY};
 use crate::settings::Pause;
 use crate::shared::Shared;
 use crate::transactions::transaction::Transaction;
@@ -16,7 +17,13 @@ impl Shared {
     /// Whether there is anything that the server refuses as a whole.
     #[inline]
     pub(crate) fn restricts(&self) -> bool {
-        self.loading.is_on() | self.write_refusal.may_refuse()
+        self.loading.is_on() | self.write_refusal.may_refuse() | self.replication.role.is_cut_off()
+    }
+
+    /// Whether there is anything that it refuses as a whole, or to clients that write.
+    #[inline]
+    pub(crate) fn may_restrict_writes(&self) -> bool {
+        self.restricts() | self.replication.role.is_read_only()
     }
 
     /// What is held back at a time, CLIENT PAUSE or a full log. Writes that are refused are not held back because the log
@@ -39,7 +46,8 @@ impl Shared {
     /// notices.
     #[inline]
     pub(crate) fn restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
-        if self.write_refusal.may_refuse() { self.find_restriction(command, session) } else { None }
+        let may_refuse = self.write_refusal.may_refuse() | self.replication.role.is_read_only();
+        if may_refuse { self.find_restriction(command, session) } else { None }
     }
 
     #[cold]
@@ -60,11 +68,26 @@ impl Shared {
 
     /// The error for writes of a session, if they are refused.
     pub(crate) fn write_restriction(&self, session: &Session) -> Option<CommandError> {
-        if session.is_replay || !self.write_refusal.may_refuse() {
+        if session.is_replay {
             return None;
         }
-        let lacks_log = session.durability == Wish::Always && !self.durability.is_on();
-        self.write_refusal.get().or_else(|| lacks_log.then_some(NOT_DURABLE))
+        let unsaved = || {
+            let lacks_log = session.durability == Wish::Always && !self.durability.is_on();
+            self.write_refusal.get().or_else(|| lacks_log.then_some(NOT_DURABLE))
+        };
+        let refusal = if self.write_refusal.may_refuse() { unsaved() } else { None };
+        refusal.or_else(|| self.replication.role.is_read_only().then_some(READ_ONLY))
+    }
+
+    /// The error for a command that is refused as the data of this replica may be old.
+    pub(crate) fn stale_refusal(&self, command: &Command, session: &Session) -> Option<CommandError> {
+        if !self.replication.role.is_cut_off() || session.is_replay {
+            return None;
+        }
+        let may_queued = |queued: &Transaction| queued.common_flags().contains(Flags::STALE);
+        let may = command.flags.contains(Flags::STALE)
+            && (!command.is_exec() || session.transaction.as_deref().is_none_or(may_queued));
+        (!may).then_some(PRIMARY_DOWN)
     }
 
     /// The error for a command that is refused while data is loaded.

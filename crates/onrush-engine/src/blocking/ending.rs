@@ -17,6 +17,8 @@ use crate::observe::slow::note_slow;
 use crate::observe::slowlog::cut;
 use crate::shared::Shared;
 
+const ROLE_CHANGED: CommandError =
+    CommandError::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 /// A waiter with at most this many keys leaves its queues as soon as it ends; with more keys it leaves them in the
@@ -29,6 +31,18 @@ pub fn kill(shared: &'static Shared, client: &ClientHandle) {
     client.kill();
     if let Some(waiter) = shared.waiters.of(client) {
         waiter.forget(shared);
+    }
+}
+
+/// Ends the waiting of all clients that wait for keys or replicas, because this server is a replica from now on. The caller
+/// has the whole keyspace and holds no lock of a shard. O(clients).
+pub fn unblock_all(shared: &'static Shared) {
+    for client in shared.clients.all() {
+        if let Some(waiter) = shared.waiters.of(&client)
+            && (waiter.awaited().is_some() || waiter.on_timeout().is_of_replicas())
+        {
+            waiter.finish(shared, |out| out.error_bytes(ROLE_CHANGED.as_bytes()));
+        }
     }
 }
 

@@ -19,4 +19,4 @@ pub mod waiters;
 
 pub(crate) use block::Block;
 pub(crate) use block::offload;
-pub use ending::kill;
+pub use ending::{kill, unblock_all};

@@ -37,6 +37,11 @@ pub enum OnTimeout {
 }
 
 impl OnTimeout {
+    /// Whether it is the end of WAIT or WAITAOF.
+    pub(super) fn is_of_replicas(self) -> bool {
+        matches!(self, Self::Zero | Self::Zeros | Self::OneAndZero)
+    }
+
     /// Appends it to a reply.
     pub(crate) fn append_to(self, out: &mut Reply) {
         match self {

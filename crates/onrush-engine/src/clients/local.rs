@@ -76,6 +76,11 @@ impl LocalClient {
         &self.session.handle
     }
 
+    /// The database that it has selected.
+    pub fn db(&self) -> u32 {
+        self.session.db
+    }
+
     #[cfg(test)]
     pub(crate) fn log_out(&mut self) {
         self.session.states.insert(crate::clients::session::States::LOGGED_OUT);

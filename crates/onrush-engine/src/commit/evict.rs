@@ -18,7 +18,12 @@ impl Commit {
     #[inline]
     pub fn keep_within_memory(&mut self) -> Memory {
         let eviction = &self.shared.eviction;
-        let memory = if eviction.maxmemory() == 0 || !eviction.is_due() { Memory::Within } else { self.evict() };
+        let memory =
+            if eviction.maxmemory() == 0 || !eviction.is_due() || self.shared.replication.role.ignores_maxmemory() {
+                Memory::Within
+            } else {
+                self.evict()
+            };
         self.is_stuck = memory == Memory::Stuck;
         memory
     }

@@ -89,7 +89,7 @@ pub struct Commit {
     spare: Option<Box<Transaction>>,
     /// What makes room when too much memory is in use.
     evictor: Option<Box<dyn Evicts>>,
-    /// Whether CLIENT PAUSE was on when the present command was admitted: expired keys stay then.
+    /// Whether CLIENT PAUSE was on when the present command was admitted, or this is a replica: expired keys stay then.
     is_paused: bool,
     /// Whether too much memory is in use and nothing may be evicted, as of the last check.
     is_stuck: bool,
@@ -270,10 +270,11 @@ impl Commit {
     /// them.
     #[inline]
     pub(crate) fn note_pause(&mut self, pause: Pause) {
-        self.is_paused = pause != Pause::None;
+        self.is_paused = pause != Pause::None || self.shared.replication.role.is_replica();
     }
 
-    /// Whether CLIENT PAUSE was on when the present command was admitted: what has expired stays then.
+    /// Whether CLIENT PAUSE was on when the present command was admitted, or this is a replica: what has expired stays
+    /// then.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused

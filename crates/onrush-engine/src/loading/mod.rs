@@ -1,5 +1,6 @@
 //! Loading data that was saved: at start, and again on request.
 
+pub mod empty;
 pub mod load;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};

@@ -38,7 +38,7 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     // Planning has checked the number of arguments.
     let is_limited = ctx.session.states.intersects(States::LOGGED_OUT | States::RESTRICTED)
         || !ctx.commit.has_entered()
-        || ctx.engine.restricts()
+        || ctx.engine.may_restrict_writes()
         || ctx.session.monitor.is_some();
     if (planned.is_none() || is_limited || command.flags.contains(Flags::PROTECTED))
         && let Err(error) = admit(ctx, command, false)

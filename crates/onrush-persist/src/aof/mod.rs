@@ -23,6 +23,7 @@ mod rewrite;
 mod scan;
 mod segment;
 mod sink;
+mod stream;
 mod syncer;
 mod writer;
 
@@ -35,4 +36,5 @@ pub use manifest::{Manifest, ManifestFile, base_name, incr_name, is_file_name, m
 pub use reader::{Content, LogFile, Reader, truncate};
 pub use rewrite::{REWRITE_NAME, Strays};
 pub use scan::{ARG_LEN_MAX, ARGS_MAX};
+pub use stream::{NoCommand, Part, StreamScan};
 pub use writer::{Aof, AofFacts, AofOptions, AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Health};

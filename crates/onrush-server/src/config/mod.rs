@@ -258,6 +258,16 @@ impl Config {
         Ok(self)
     }
 
+    /// This configuration with another primary, `host port`, or none.
+    #[must_use]
+    pub fn with_primary(mut self, primary: &str) -> Self {
+        if let Some(index) = find(b"replicaof") {
+            self.values[index] = Value::Text(primary.as_bytes().to_vec());
+            self.refresh();
+        }
+        self
+    }
+
     /// The directives that are set to something but do nothing, and why.
     pub fn without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let rows = DIRECTIVES.iter().zip(&self.values).zip(DEFAULTS.iter());

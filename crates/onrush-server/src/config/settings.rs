@@ -288,6 +288,28 @@ settings! {
     rdbchecksum: bool = "rdbchecksum",
     /// Whether a snapshot is synced piece by piece.
     rdb_save_incremental_fsync: bool = "rdb-save-incremental-fsync",
+    /// The server that this one is a replica of, as `host port`; empty: none.
+    replicaof: String = "replicaof",
+    /// Password for the primary.
+    masterauth: Secret = "masterauth",
+    /// User for the primary; empty: the default one.
+    masteruser: String = "masteruser",
+    /// Whether clients of a replica may not write.
+    replica_read_only: bool = "replica-read-only",
+    /// Whether a replica serves its data while the link to its primary is down.
+    replica_serve_stale_data: bool = "replica-serve-stale-data",
+    /// Whether a replica leaves eviction to its primary.
+    replica_ignore_maxmemory: bool = "replica-ignore-maxmemory",
+    /// Whether Sentinels are to tell clients of this replica.
+    replica_announced: bool = "replica-announced",
+    /// Which replica is to become the primary: the smallest number first; 0: never this one.
+    replica_priority: u64 = "replica-priority",
+    /// The address that this replica tells its primary; empty: the one it connects from.
+    replica_announce_ip: String = "replica-announce-ip",
+    /// The port that this replica tells its primary; 0: the one it listens on.
+    replica_announce_port: u64 = "replica-announce-port",
+    /// Seconds of silence after which a link between primary and replica is given up.
+    repl_timeout: u64 = "repl-timeout",
     /// Port for TLS; 0 listens on none.
     tls_port: u64 = "tls-port",
     /// File of the server's certificate.

@@ -50,6 +50,8 @@ const NO_MODULES: &str = "there are no modules";
 const NO_OS: &str = "left to the service manager";
 const NO_REHASH: &str = "the table of a shard is small and grows at once";
 const NO_REPLICATION: &str = "there is no replication";
+const ALWAYS_LAZY: &str = "data that a full sync replaces is always freed in the background";
+const SPOOLED: &str = "the data of a full sync is always checked on the disk before it replaces what there is";
 const NO_TITLE: &str = "the process keeps its title";
 
 const REPLICATION_REFUSED: &str = "replication is not supported yet";
@@ -204,28 +206,28 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("aof-rewrite-incremental-fsync", "yes"),
     boolean("aof-disable-auto-gc", "no").hidden().no_effect("only Redis's own tests use it"),
     // Replication.
-    special("replicaof", Primary, "no one").alias("slaveof").immutable().only_default(REPLICATION_REFUSED),
-    text("masterauth", "").sensitive().no_effect(NO_REPLICATION),
-    text("masteruser", "").sensitive().no_effect(NO_REPLICATION),
-    boolean("replica-serve-stale-data", "yes").alias("slave-serve-stale-data").no_effect(NO_REPLICATION),
-    boolean("replica-read-only", "yes").alias("slave-read-only").no_effect(NO_REPLICATION),
-    boolean("replica-lazy-flush", "no").alias("slave-lazy-flush").no_effect(NO_REPLICATION),
-    boolean("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory").no_effect(NO_REPLICATION),
+    special("replicaof", Primary, "no one").alias("slaveof").immutable(),
+    text("masterauth", "").sensitive(),
+    text("masteruser", "").sensitive(),
+    boolean("replica-serve-stale-data", "yes").alias("slave-serve-stale-data"),
+    boolean("replica-read-only", "yes").alias("slave-read-only"),
+    boolean("replica-lazy-flush", "no").alias("slave-lazy-flush").no_effect(ALWAYS_LAZY),
+    boolean("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
     memory("replica-full-sync-buffer-limit", 0, BYTES_MAX, "0").no_effect(NO_REPLICATION),
     boolean("replica-ignore-disk-write-errors", "no").no_effect(NO_REPLICATION),
-    boolean("replica-announced", "yes").no_effect(NO_REPLICATION),
-    text("replica-announce-ip", "").alias("slave-announce-ip").no_effect(NO_REPLICATION),
-    integer("replica-announce-port", 0, 65535, "0").alias("slave-announce-port").no_effect(NO_REPLICATION),
-    integer("replica-priority", 0, I32_MAX, "100").alias("slave-priority").no_effect(NO_REPLICATION),
+    boolean("replica-announced", "yes"),
+    text("replica-announce-ip", "").alias("slave-announce-ip"),
+    integer("replica-announce-port", 0, 65535, "0").alias("slave-announce-port"),
+    integer("replica-priority", 0, I32_MAX, "100").alias("slave-priority"),
     integer("min-replicas-to-write", 0, I32_MAX, "0").alias("min-slaves-to-write").only_default(REPLICATION_REFUSED),
     integer("min-replicas-max-lag", 0, I32_MAX, "10").alias("min-slaves-max-lag").no_effect(NO_REPLICATION),
     boolean("repl-diskless-sync", "yes").no_effect(NO_REPLICATION),
     integer("repl-diskless-sync-delay", 0, I32_MAX, "5").no_effect(NO_REPLICATION),
     integer("repl-diskless-sync-max-replicas", 0, I32_MAX, "0").no_effect(NO_REPLICATION),
-    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").no_effect(NO_REPLICATION),
+    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").no_effect(SPOOLED),
     boolean("repl-disable-tcp-nodelay", "no").no_effect(NO_REPLICATION),
     integer("repl-ping-replica-period", 1, I32_MAX, "10").alias("repl-ping-slave-period").no_effect(NO_REPLICATION),
-    integer("repl-timeout", 1, I32_MAX, "60").no_effect(NO_REPLICATION),
+    integer("repl-timeout", 1, I32_MAX, "60"),
     memory("repl-backlog-size", 1, BYTES_MAX, "1mb").clamped(16 << 10, I64_MAX).no_effect(NO_REPLICATION),
     integer("repl-backlog-ttl", 0, I64_MAX, "3600").no_effect(NO_REPLICATION),
     one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").no_effect(NO_REPLICATION),
@@ -265,7 +267,7 @@ pub static DIRECTIVES: &[Directive] = &[
     text("tls-ca-cert-file", "").reloads(),
     text("tls-ca-cert-dir", "").reloads(),
     one_of("tls-auth-clients", TLS_AUTH, "yes").apply(),
-    boolean("tls-replication", "no").no_effect(NO_REPLICATION),
+    boolean("tls-replication", "no"),
     boolean("tls-cluster", "no").no_effect(NO_CLUSTER),
     text("tls-protocols", "").apply(),
     text("tls-ciphers", "").apply(),

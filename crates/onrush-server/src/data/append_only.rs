@@ -215,7 +215,7 @@ pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local
 
 /// Begins a log with the present data, which the thread for snapshots saves. When this returns, the log is written; it
 /// counts when that thread is done.
-fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
+pub(crate) fn turn_on(server: &'static Server, config: &Config) -> Result<(), String> {
     if server.loading.is_on() {
         return Err("the data is being loaded".to_owned());
     }
@@ -273,7 +273,7 @@ fn take_files(server: &Server, deadline: Instant) -> Result<Making, String> {
 }
 
 /// Ends the log, if there is one. Waits for the disk, but not for ever.
-fn turn_off(server: &'static Server) {
+pub(crate) fn turn_off(server: &'static Server) {
     refusal::note_lack(server, false);
     if server.host.append_only.aof().is_none() {
         return;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
+use onrush_engine::loading::empty::empty;
 use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch, load_end};
 use onrush_engine::observe::progress::Report;
 use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
@@ -41,7 +42,14 @@ pub fn check_file(server: &'static Server, path: &Path) -> Result<(), LoadError>
     check_rdb(server, FileReader::new(file)?).map(drop)
 }
 
-fn check_rdb<R: Read>(server: &'static Server, mut reader: FileReader<R>) -> Result<FileReader<R>, LoadError> {
+/// Checks an RDB file to its end; returns what reads behind it.
+///
+/// # Errors
+/// As for [`check_file`].
+pub(crate) fn check_rdb<R: Read>(
+    server: &'static Server,
+    mut reader: FileReader<R>,
+) -> Result<FileReader<R>, LoadError> {
     if !server.host.config.read().rdbchecksum {
         reader = reader.without_checksum();
     }
@@ -53,7 +61,10 @@ fn check_rdb<R: Read>(server: &'static Server, mut reader: FileReader<R>) -> Res
 }
 
 /// Loads the items of an RDB file; returns what reads behind it.
-fn load_rdb<R: Read + Send>(
+///
+/// # Errors
+/// As for [`load_file`].
+pub(crate) fn load_rdb<R: Read + Send>(
     server: &'static Server,
     mut reader: FileReader<R>,
     rules: Rules,
@@ -253,6 +264,7 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     drop(aof);
     server.snapshots.wait_for_end();
     let making = make_files(server)?;
+    let _held = server.host.replica.hold_stream();
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
     let whole = Whole;
     let reloaded = try_reload_log(server, &dir, &name, making);
@@ -262,7 +274,7 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
 }
 
 /// Ends the process if it is dropped, by a panic: half of the data is no data.
-struct Whole;
+pub(crate) struct Whole;
 
 impl Drop for Whole {
     fn drop(&mut self) {
@@ -298,10 +310,7 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str, making: Makin
         continue_log(server, dir.to_owned(), manifest)?;
         return Err(reason);
     }
-    for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
-        server.lazyfree.free_later(Box::new(db.clear()), 1, 0);
-    }
-    server.scripts.forget_libraries();
+    empty(server.engine());
     drop(alone);
     let loaded = load_log(server, dir, &manifest).and_then(|()| continue_log(server, dir.to_owned(), manifest));
     if let Err(reason) = loaded {

@@ -140,23 +140,29 @@ impl<'a> Replayer<'a> {
 
 /// The replies to the commands of a chunk.
 #[derive(Default)]
-struct Answers {
+pub(crate) struct Answers {
     reader: ReplyReader,
     visitor: Visitor,
 }
 
 impl Answers {
-    fn read(&mut self, bytes: &[u8]) {
+    /// Takes replies, from one call to the next cut anywhere.
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
         let mut at = 0;
         while let Ok(Some(_)) = self.reader.read(bytes, &mut at, &mut self.visitor) {
             self.visitor.end();
         }
     }
+
+    /// The commands that have failed.
+    pub(crate) fn failures(&self) -> &[Failure] {
+        &self.visitor.failures
+    }
 }
 
 /// A command that has failed.
 #[derive(Debug, PartialEq, Eq)]
-struct Failure {
+pub(crate) struct Failure {
     /// Its number in the chunk.
     index: usize,
     /// The number of EXEC, if the error is in the reply to that.
@@ -165,6 +171,13 @@ struct Failure {
     code: String,
     /// Whether there is no such command.
     is_unknown: bool,
+}
+
+impl Failure {
+    /// The first word of its error.
+    pub(crate) fn code(&self) -> &str {
+        &self.code
+    }
 }
 
 /// Counts replies and finds errors among them, and among the elements of those that are arrays.

@@ -12,6 +12,7 @@ use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::loading::Present;
 use onrush_engine::process::{Begun, CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
+use onrush_engine::replication::role::Primary;
 use onrush_engine::snapshot::output::{Output, Purpose};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::{Disk, not_a_file};
@@ -26,7 +27,7 @@ use crate::net::peers::Peers;
 use crate::process::files::Files;
 use crate::process::options::options;
 use crate::process::os;
-use crate::tls;
+use crate::{replica, tls};
 
 /// What the process does with data files: this needs the server.
 pub trait DataFiles: Send + Sync {
@@ -146,6 +147,8 @@ pub struct Host {
     pub tls: tls::service::Service,
     /// Connections to other servers.
     pub peers: Arc<Peers>,
+    /// What the thread that follows a primary is asked.
+    pub replica: replica::Service,
     /// Which workers have not finished a round for a while.
     pub stuck: Box<[AtomicBool]>,
     /// Whether the process ends.
@@ -175,6 +178,7 @@ impl Host {
             files: Mutex::default(),
             tls: tls::service::Service::default(),
             peers: Arc::default(),
+            replica: replica::Service::default(),
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -345,6 +349,16 @@ impl Host {
         Ok(())
     }
 
+    /// The configuration with the primary that REPLICAOF has given: the role is kept in one place, which is not here.
+    fn present_config(&self) -> Config {
+        let config = self.config.read().clone();
+        let Some(engine) = self.engine.get() else { return config };
+        match self.replica.wanted().unwrap_or_else(|| engine.replication.role.primary()) {
+            Some(Primary { host, port }) => config.with_primary(&format!("{host} {port}")),
+            None => config.with_primary(""),
+        }
+    }
+
     /// The users as CONFIG REWRITE writes them.
     fn user_lines(&self, config: &Config) -> UserLines {
         let Some(engine) = self.engine.get() else { return UserLines::default() };
@@ -420,7 +434,7 @@ impl Process for Host {
     }
 
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
-        self.config.read().get_matching(patterns)
+        self.present_config().get_matching(patterns)
     }
 
     fn config_set(&self, pairs: &[(&[u8], &[u8])], is_local: bool) -> Result<(), CommandError> {
@@ -465,7 +479,7 @@ impl Process for Host {
 
     fn config_rewrite(&self) -> Result<(), CommandError> {
         // A copy, so that the configuration is not locked while the disk works.
-        let config = self.config.read().clone();
+        let config = self.present_config();
         config.rewrite(self.config_file.as_deref(), &self.user_lines(&config)).map_err(|error| {
             tracing::warn!("CONFIG REWRITE failed: {error}");
             CommandError::text(error.to_string())
@@ -564,6 +578,8 @@ impl Process for Host {
             maxclients: config.maxclients,
             maxmemory_policy: config.maxmemory_policy,
             repl_backlog_bytes: number(config.get("repl-backlog-size")),
+            replica_priority: config.replica_priority,
+            is_replica_announced: config.replica_announced,
             workers_used: self.workers_used.load(Relaxed),
             peers_kept: self.peers.count(),
             latency_percentiles: config.latency_tracking_info_percentiles.clone(),
@@ -576,6 +592,10 @@ impl Process for Host {
             multiplexing: if cfg!(target_os = "linux") { "epoll" } else { "kqueue" },
             memory_bytes: os::machine_memory_bytes(),
         }
+    }
+
+    fn follow(&self, primary: Option<Primary>, done: Done) {
+        self.replica.ask(primary, done);
     }
 
     fn cpu_times(&self) -> CpuTimes {

@@ -25,9 +25,9 @@ use crate::process::files::Files;
 use crate::process::os;
 use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
-use crate::tls;
 use crate::workers::mailbox::Mailbox;
 use crate::workers::{cron, watchdog, worker};
+use crate::{replica, tls};
 
 /// Runs a server with this configuration until a signal or SHUTDOWN stops it.
 ///
@@ -115,6 +115,8 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
+    replica::begin(server);
+    replica::start(server).map_err(text("Can't start the thread that follows a primary"))?;
     saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -4,6 +4,7 @@ use onrush_engine::encodings::EncodingLimits;
 use onrush_engine::eviction::policy::Policy;
 use onrush_engine::eviction::state::EvictionOptions;
 use onrush_engine::observe::timing::TimingOptions;
+use onrush_engine::replication::role::ReplicaOptions;
 use onrush_engine::settings::{ClockOf, Options, OutputLimits};
 use onrush_store::{ListLimits, PairLimits, SetLimits, StreamLimits};
 
@@ -47,6 +48,11 @@ pub fn options(config: &Config) -> Options {
             pubsub: config.client_output_buffer_limit.pubsub,
         },
         rdb_compression: config.rdbcompression,
+        replica: ReplicaOptions {
+            is_read_only: config.replica_read_only,
+            serves_stale_data: config.replica_serve_stale_data,
+            ignores_maxmemory: config.replica_ignore_maxmemory,
+        },
         new_users_hear_all: config.acl_pubsub_default == "allchannels",
         clients_share: config.maxmemory_clients,
         tracking_keys_max: usize::try_from(config.tracking_table_max_keys).unwrap_or(usize::MAX),

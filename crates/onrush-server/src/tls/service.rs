@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use onrush_persist::threads;
 use parking_lot::{Mutex, RwLock};
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tokio::runtime::{Builder, Handle};
 
 use super::Contexts;
@@ -26,6 +26,11 @@ impl Service {
     /// For those who connect to this server.
     pub fn server(&self) -> Option<Arc<ServerConfig>> {
         self.contexts.read().as_ref().map(|contexts| Arc::clone(&contexts.server))
+    }
+
+    /// For connections of this server to other ones; `None`: there are no certificates of authorities.
+    pub fn links(&self) -> Option<Arc<ClientConfig>> {
+        self.contexts.read().as_ref()?.links.clone()
     }
 
     /// The thread for handshakes, which begins with the first call.

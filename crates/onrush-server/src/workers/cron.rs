@@ -69,12 +69,16 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
             continue;
         }
         server.snapshots.give_up_if_stalled(server.clock.now());
-        if !server.settings.expiry_is_off.load(Relaxed) && server.pause(server.clock.unix_ms()) == Pause::None {
+        if !server.settings.expiry_is_off.load(Relaxed)
+            && server.pause(server.clock.unix_ms()) == Pause::None
+            && !server.replication.role.is_replica()
+        {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
         server.count_clients();
-        if server.eviction.wants_worker(&server.lazyfree, server.stats.changes())
+        if !server.replication.role.ignores_maxmemory()
+            && server.eviction.wants_worker(&server.lazyfree, server.stats.changes())
             && let Some(worker) = workers.first()
         {
             worker.nudge();
@@ -250,8 +254,10 @@ impl ExpireCycle {
         if !commit.enter_unless_busy() {
             return false;
         }
-        // CLIENT PAUSE may have begun during this run; once it has replied nothing may expire.
-        let is_paused = self.server.pause(self.server.clock.unix_ms()) != Pause::None;
+        // CLIENT PAUSE may have begun during this run, or this server may have become a replica; once that has replied
+        // nothing may expire.
+        let is_paused =
+            self.server.pause(self.server.clock.unix_ms()) != Pause::None || self.server.replication.role.is_replica();
         let expired = match is_paused {
             true => Expired::default(),
             false => commit.expire_shard(self.db as u32, shard, now_ms, FIELDS_PER_LOCK),

@@ -107,7 +107,7 @@ fn greet(ctx: &mut Ctx<'_>) {
     out.int(proto);
     out.bulk(b"id");
     out.int(ctx.session.handle.id as i64);
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    for (field, value) in [("mode", "standalone"), ("role", ctx.engine.replication.role.name())] {
         out.bulk(field.as_bytes());
         out.bulk(value.as_bytes());
     }

@@ -278,7 +278,7 @@ pub(crate) fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.release();
     ctx.expect_shards(0)?;
     let now_ms = ctx.now_ms();
-    let is_paused = ctx.engine.pause(now_ms) != Pause::None;
+    let is_paused = ctx.engine.pause(now_ms) != Pause::None || ctx.engine.replication.role.is_replica();
     let Some(db) = ctx.engine.keyspace.db(ctx.commit.db() as usize) else {
         ctx.out.null();
         return Ok(());

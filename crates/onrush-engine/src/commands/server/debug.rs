@@ -336,7 +336,7 @@ fn client_eviction(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn change_replid(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.engine.change_replid();
+    ctx.engine.replication.history.rename(ctx.engine.new_replid());
     ctx.out.ok();
     Ok(())
 }

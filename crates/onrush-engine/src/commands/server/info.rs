@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use onrush_alloc as alloc;
 use onrush_resp::REDIS_VERSION;
@@ -13,6 +14,8 @@ use crate::eviction::state::Eviction;
 use crate::messages::kind::Kind;
 use crate::observe::acl_log::Reason;
 use crate::observe::stats::CommandCounters;
+use crate::replication::history::NO_ID;
+use crate::replication::role::{LinkState, Primary};
 use crate::scripts::LibraryCounts;
 use crate::snapshot::Underway;
 use crate::snapshot::output::Purpose;
@@ -420,16 +423,53 @@ fn pipeline(engine: &Engine, text: &mut Text) {
 }
 
 fn replication(engine: &Engine, text: &mut Text) {
-    text.line("role", "master");
+    match engine.replication.role.primary() {
+        Some(primary) => replica(engine, &primary, text),
+        None => text.line("role", "master"),
+    }
     text.line("connected_slaves", 0);
     text.line("master_failover_state", "no-failover");
-    text.line("master_replid", engine.replid());
-    text.line("master_replid2", "0".repeat(40));
-    text.line("master_repl_offset", 0);
-    text.line("second_repl_offset", -1);
+    let (position, before) = (engine.replication.history.position(), engine.replication.history.before());
+    text.line("master_replid", position.id);
+    text.line("master_replid2", before.as_ref().map_or(NO_ID, |before| &before.id));
+    text.line("master_repl_offset", position.offset);
+    text.line("second_repl_offset", before.as_ref().map_or(-1, |before| before.offset as i64));
     text.line("repl_backlog_active", 0);
     text.line("repl_backlog_size", engine.process.facts().repl_backlog_bytes);
     text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+/// The link of a replica to its primary.
+fn replica(engine: &Engine, primary: &Primary, text: &mut Text) {
+    let (role, now) = (&engine.replication.role, engine.clock.now());
+    let link = role.link();
+    let is_up = link.state == LinkState::Connected;
+    let seconds =
+        |since: Option<Instant>| since.map_or(-1, |since| now.saturating_duration_since(since).as_secs() as i64);
+    let offset = engine.replication.history.position().offset;
+    text.line("role", "slave");
+    text.line("master_host", &primary.host);
+    text.line("master_port", primary.port);
+    text.line("master_link_status", if is_up { "up" } else { "down" });
+    text.line("master_last_io_seconds_ago", if is_up { seconds(link.last_io) } else { -1 });
+    text.line("master_sync_in_progress", u8::from(link.state == LinkState::Sync));
+    text.line("slave_read_repl_offset", offset + link.unread_bytes);
+    text.line("slave_repl_offset", offset);
+    if let Some(transfer) = link.transfer {
+        let (total, read) = (transfer.total_bytes, transfer.read_bytes);
+        let percent = total.map_or(0.0, |total| read as f64 * 100.0 / total.max(1) as f64);
+        text.line("master_sync_total_bytes", total.map_or(-1, |total| total as i64));
+        text.line("master_sync_read_bytes", read);
+        text.line("master_sync_left_bytes", total.map_or(-1, |total| total.saturating_sub(read) as i64));
+        text.line("master_sync_perc", format_args!("{percent:.2}"));
+        text.line("master_sync_last_io_seconds_ago", seconds(link.last_io));
+    }
+    if !is_up {
+        text.line("master_link_down_since_seconds", seconds(link.down_since));
+    }
+    text.line("slave_priority", engine.process.facts().replica_priority);
+    text.line("slave_read_only", u8::from(!role.takes_writes()));
+    text.line("replica_announced", u8::from(engine.process.facts().is_replica_announced));
 }
 
 fn cpu(engine: &Engine, text: &mut Text) {

@@ -1,4 +1,4 @@
-//! Replication: the replies of a primary without replicas. Also WAITAOF.
+//! Replication: the role of the server, and waiting for replicas. Also WAITAOF.
 
 use std::sync::{Arc, Weak};
 
@@ -8,8 +8,8 @@ use crate::blocking::waiter::OnTimeout;
 use crate::clients::durability::Level;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::replication::role::{LinkState, Primary};
 
-const NO_REPLICATION: CommandError = CommandError::fixed("ERR replication is not supported yet");
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
 const NOTHING_LOCAL: CommandError =
@@ -18,8 +18,20 @@ const NO_FAILOVER: CommandError = CommandError::fixed("ERR No failover in progre
 const NO_REPLICAS: CommandError = CommandError::fixed("ERR FAILOVER requires connected replicas.");
 const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER timeout must be greater than 0");
 
-/// `ROLE`: a primary without replicas
+/// `ROLE`
 pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
+    let replication = &ctx.engine.replication;
+    if let Some(primary) = replication.role.primary() {
+        let state = replication.role.link().state;
+        ctx.out.array(5);
+        ctx.out.bulk(b"slave");
+        ctx.out.bulk(primary.host.as_bytes());
+        ctx.out.int(primary.port.into());
+        ctx.out.bulk(state.name().as_bytes());
+        let offset = replication.history.position().offset as i64;
+        ctx.out.int(if state == LinkState::Connected { offset } else { -1 });
+        return Ok(());
+    }
     ctx.out.array(3);
     ctx.out.bulk(b"master");
     ctx.out.int(0);
@@ -27,18 +39,53 @@ pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `REPLICAOF host port | NO ONE`, also as SLAVEOF: the server stays a primary
+/// `REPLICAOF host port | NO ONE`, also as SLAVEOF. The reply comes when the server has its new role. Inside of a
+/// transaction or a script, which cannot wait, the role changes when that is over.
 pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
-    if !(ctx.is(1, "NO") && ctx.is(2, "ONE")) {
-        let port = ctx.int_or(2, BAD_PRIMARY_PORT)?;
-        return Err(if (0..=65535).contains(&port) { NO_REPLICATION.into() } else { BAD_PRIMARY_PORT.into() });
+    let engine = ctx.engine;
+    let primary = if ctx.is(1, "NO") && ctx.is(2, "ONE") {
+        None
+    } else {
+        let port = u16::try_from(ctx.int_or(2, BAD_PRIMARY_PORT)?).map_err(|_| BAD_PRIMARY_PORT)?;
+        Some(Primary { host: String::from_utf8_lossy(ctx.arg(1)).into_owned(), port })
+    };
+    if primary == engine.replication.role.primary() {
+        match primary {
+            Some(_) => ctx.out.simple("OK Already connected to specified master"),
+            None => ctx.out.ok(),
+        }
+        return Ok(());
     }
-    ctx.out.ok();
+    if ctx.commit.is_nested() || ctx.session.deny_blocking {
+        engine.process.follow(primary, Box::new(|_| {}));
+        ctx.out.ok();
+        return Ok(());
+    }
+    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
+    let done = move |result: Result<(), CommandError>| {
+        waiter.finish(engine, |out| match result {
+            Ok(()) => out.ok(),
+            Err(error) => out.error_bytes(error.as_bytes()),
+        });
+    };
+    engine.process.follow(primary, Box::new(done));
     Ok(())
 }
 
+const NOT_ON_A_REPLICA: CommandError = CommandError::fixed(
+    "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to \
+     be writable (which is not the default) writes to replicas are just local and are not propagated.",
+);
+const NO_AOF_WAIT_ON_A_REPLICA: CommandError = CommandError::fixed(
+    "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
+     not propagated.",
+);
+
 /// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until the timeout
 pub(crate) fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.engine.replication.role.is_replica() {
+        return Err(NOT_ON_A_REPLICA.into());
+    }
     let wanted = ctx.int(1)?;
     let deadline_ms = ctx.deadline_from_ms(2)?;
     wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero)
@@ -47,6 +94,9 @@ pub(crate) fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
 pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let of_this_server = ctx.int(1)?;
+    if ctx.engine.replication.role.is_replica() {
+        return Err(NO_AOF_WAIT_ON_A_REPLICA.into());
+    }
     if !(0..=1).contains(&of_this_server) {
         return Err(NOT_A_FLAG.into());
     }

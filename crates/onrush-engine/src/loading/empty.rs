@@ -1,0 +1,18 @@
+//! Deleting everything, because other data takes its place.
+
+use crate::commit::Commit;
+use crate::shared::Shared;
+
+/// Deletes all keys and all libraries of functions. Clients that watch or track keys are told. The calling thread has the
+/// whole keyspace. O(1) for the keys, which are freed in the background; O(watched keys).
+pub fn empty(shared: &'static Shared) {
+    for db in (0..shared.keyspace.databases()).filter_map(|db| shared.keyspace.db(db)) {
+        shared.lazyfree.free_later(Box::new(db.clear()), 1, 0);
+    }
+    shared.scripts.forget_libraries();
+    if !shared.watched.is_unobserved() {
+        shared.watched.changed_databases(|key| shared.keyspace.hash(key), |_, _| true);
+    }
+    // Dropped, it tells the clients.
+    Commit::new(shared, shared.replica_thread()).outdate_everything();
+}

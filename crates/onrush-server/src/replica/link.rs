@@ -1,0 +1,214 @@
+//! The connection of a replica to its primary: bytes, lines, and how long it is silent.
+
+use std::fmt::{self, Display};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use onrush_engine::replication::role::Primary;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::process::server::Server;
+
+/// The longest line that a primary may send before the stream.
+const LINE_LEN_MAX: usize = 1 << 10;
+
+/// How long the socket waits at a time.
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// Most bytes that are read at once.
+const READ_LEN_MAX: usize = 256 << 10;
+
+/// Why a link has ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The server gets another role.
+    Interrupted,
+    /// The primary wants to be asked again later.
+    Later(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl End {
+    /// What went wrong while something was done.
+    pub(super) fn failed(doing: &str) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |error| match error.kind() {
+            ErrorKind::UnexpectedEof => Self::Failed(format!("{doing}: the primary has closed the connection")),
+            ErrorKind::TimedOut => Self::Failed(format!("{doing}: the primary is silent for repl-timeout")),
+            _ => Self::Failed(format!("{doing}: {error}")),
+        }
+    }
+}
+
+impl Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Later(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// A socket that several own.
+struct Socket(Arc<TcpStream>);
+
+impl Read for Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buf)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Stream {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
+}
+
+/// A connection to the primary. Dropped, it is closed.
+pub(super) struct Link {
+    server: &'static Server,
+    socket: Arc<TcpStream>,
+    stream: Stream,
+    /// Bytes that have come and were not taken: those from `at` on.
+    buf: Vec<u8>,
+    at: usize,
+    /// When something came last.
+    last_io: Instant,
+}
+
+impl Link {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(super) fn open(server: &'static Server, primary: &Primary) -> Result<Self, End> {
+        let (timeout, is_encrypted) = {
+            let config = server.host.config.read();
+            (Duration::from_secs(config.repl_timeout), config.tls_replication)
+        };
+        let socket = server.host.replica.open(primary, timeout).map_err(End::failed("connecting"))?;
+        let limit = |socket: &TcpStream| {
+            socket.set_read_timeout(Some(WAIT_MAX))?;
+            socket.set_write_timeout(Some(timeout))
+        };
+        limit(&socket).map_err(End::failed("connecting"))?;
+        let own = Socket(Arc::clone(&socket));
+        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Stream::Plain(own) };
+        Ok(Self { server, socket, stream, buf: Vec::new(), at: 0, last_io: Instant::now() })
+    }
+
+    fn encrypt(server: &'static Server, socket: Socket) -> Result<Stream, End> {
+        let failed = |why: &dyn Display| End::Failed(format!("encrypting: {why}"));
+        let config = server.host.tls.links().ok_or_else(|| failed(&"there is no tls-ca-cert-file"))?;
+        let address = socket.0.peer_addr().map_err(|error| failed(&error))?;
+        let name = ServerName::from(address.ip());
+        let connection = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, socket))))
+    }
+
+    /// Sends all of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Tls(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+
+    /// The bytes that have come and were not taken.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buf[self.at..]
+    }
+
+    /// Takes the first bytes.
+    pub(super) fn take(&mut self, len: usize) {
+        self.at += len;
+    }
+
+    /// When something came last.
+    pub(super) fn last_io(&self) -> Instant {
+        self.last_io
+    }
+
+    /// Waits a moment for bytes; returns how many have come, which may be none.
+    ///
+    /// # Errors
+    /// The system's; `UnexpectedEof` at the end, `TimedOut` after `repl-timeout` of silence.
+    pub(super) fn wait(&mut self) -> io::Result<usize> {
+        self.buf.drain(..std::mem::take(&mut self.at));
+        let before = self.buf.len();
+        self.buf.resize(before + READ_LEN_MAX, 0);
+        let read = self.read_socket(before);
+        self.buf.truncate(before + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    fn read_socket(&mut self, from: usize) -> io::Result<usize> {
+        let into = &mut self.buf[from..];
+        let read = match &mut self.stream {
+            Stream::Plain(socket) => socket.read(into),
+            Stream::Tls(stream) => stream.read(into),
+        };
+        match read {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                self.last_io = Instant::now();
+                Ok(len)
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                let timeout_s = self.server.host.config.read().repl_timeout;
+                match self.last_io.elapsed() > Duration::from_secs(timeout_s) {
+                    true => Err(ErrorKind::TimedOut.into()),
+                    false => Ok(0),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for a line; returns it without its end. Empty lines, with which a primary keeps the link alive, are passed
+    /// over.
+    ///
+    /// # Errors
+    /// As of [`Link::wait`]; `InvalidData` if it is very long.
+    pub(super) fn line(&mut self) -> io::Result<String> {
+        loop {
+            while let Some(end) = self.bytes().iter().position(|byte| *byte == b'\n') {
+                let line = String::from_utf8_lossy(&self.bytes()[..end]).trim_end().to_owned();
+                self.take(end + 1);
+                if !line.is_empty() {
+                    return Ok(line);
+                }
+            }
+            if self.bytes().len() > LINE_LEN_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, "a line does not end"));
+            }
+            self.wait()?;
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.server.host.replica.forget(&self.socket);
+    }
+}

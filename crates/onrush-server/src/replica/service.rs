@@ -1,0 +1,147 @@
+//! What the thread that follows a primary is asked, and how it is interrupted.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use onrush_engine::process::Done;
+use onrush_engine::replication::role::Primary;
+use onrush_persist::threads;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Another role for this server.
+pub struct Request {
+    /// Its primary; `None`: it is one.
+    pub(super) primary: Option<Primary>,
+    /// Whom to tell.
+    pub(super) done: Done,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<Request>,
+    /// The role that is about to be: that of the last request.
+    wanted: Option<Option<Primary>>,
+    /// The connection in use.
+    socket: Option<Arc<TcpStream>>,
+    /// The way to the thread while it waits for a connection.
+    opening: Option<Sender<io::Result<TcpStream>>>,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Service {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Held while a part of the stream is executed: whoever cuts or replaces the data takes it before the keyspace.
+    executing: Mutex<()>,
+}
+
+impl Service {
+    /// Has the thread give this server another role; then it calls `done`. What the thread waits for is interrupted.
+    pub fn ask(&self, primary: Option<Primary>, done: Done) {
+        let mut state = self.state.lock();
+        state.wanted = Some(primary.clone());
+        state.requests.push_back(Request { primary, done });
+        if let Some(socket) = state.socket.take() {
+            // It may be closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        if let Some(opening) = state.opening.take() {
+            // It may have its connection already.
+            let _ = opening.send(Err(ErrorKind::Interrupted.into()));
+        }
+        self.changed.notify_all();
+    }
+
+    /// The role that was asked for and is not there yet.
+    pub fn wanted(&self) -> Option<Option<Primary>> {
+        self.state.lock().wanted.clone()
+    }
+
+    /// Whether another role was asked for.
+    pub fn is_asked(&self) -> bool {
+        !self.state.lock().requests.is_empty()
+    }
+
+    /// Keeps the stream from going on while the result lives.
+    pub fn hold_stream(&self) -> MutexGuard<'_, ()> {
+        self.executing.lock()
+    }
+
+    /// The next request.
+    pub(super) fn next(&self) -> Option<Request> {
+        self.state.lock().requests.pop_front()
+    }
+
+    /// The server has the role of the last request, if there is no other one.
+    pub(super) fn note_done(&self) {
+        let mut state = self.state.lock();
+        if state.requests.is_empty() {
+            state.wanted = None;
+        }
+    }
+
+    /// Waits for a request, at most this long.
+    pub(super) fn wait(&self, at_most: Option<Duration>) {
+        let mut state = self.state.lock();
+        if !state.requests.is_empty() {
+            return;
+        }
+        match at_most {
+            Some(at_most) => _ = self.changed.wait_for(&mut state, at_most),
+            None => self.changed.wait(&mut state),
+        }
+    }
+
+    /// Connects to a primary, whose name is looked up. Another thread does it, as neither can be interrupted.
+    ///
+    /// # Errors
+    /// The system's; `Interrupted`: another role was asked for.
+    pub(super) fn open(&self, primary: &Primary, timeout: Duration) -> io::Result<Arc<TcpStream>> {
+        let (tell, told) = channel();
+        {
+            let mut state = self.state.lock();
+            if !state.requests.is_empty() {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            state.opening = Some(tell.clone());
+        }
+        let Primary { host, port } = primary.clone();
+        threads::start("primary", move || {
+            // Nobody listens any more after an interruption.
+            let _ = tell.send(connect(&host, port, timeout));
+        })?;
+        let opened = told.recv().unwrap_or_else(|_| Err(ErrorKind::Interrupted.into()))?;
+        let socket = Arc::new(opened);
+        let mut state = self.state.lock();
+        state.opening = None;
+        if !state.requests.is_empty() {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        state.socket = Some(Arc::clone(&socket));
+        Ok(socket)
+    }
+
+    /// The connection is closed.
+    pub(super) fn forget(&self, socket: &Arc<TcpStream>) {
+        self.state.lock().socket.take_if(|known| Arc::ptr_eq(known, socket));
+    }
+}
+
+fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}

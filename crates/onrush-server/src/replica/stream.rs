@@ -1,0 +1,174 @@
+//! Executing the stream of a primary, in parts of whole commands and transactions.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::durability::Level;
+use onrush_engine::clients::local::{LocalClient, State};
+use onrush_persist::aof::{Part, StreamScan};
+
+use super::LOOK_PERIOD;
+use super::handshake::request;
+use super::link::{End, Link};
+use crate::data::replay::{Answers, Failure};
+use crate::process::server::Server;
+
+/// How often the primary is told how far this replica is, if it does not ask.
+const ACK_PERIOD: Duration = Duration::from_secs(1);
+
+/// Most places of the stream whose way to the disk is followed at a time.
+const PLACES_MAX: usize = 1024;
+
+/// The client that executes a primary's stream.
+pub(super) struct Follower {
+    runner: Runner,
+    client: LocalClient,
+}
+
+/// What the primary was told.
+struct Told {
+    at: Instant,
+    /// The offset up to which it knows that the stream was executed, and is on the disk.
+    executed: u64,
+    synced: u64,
+    /// Offsets that are on the disk when the log has come to these LSNs.
+    places: VecDeque<(u64, u64)>,
+}
+
+impl Follower {
+    pub(super) fn new(server: &'static Server) -> Self {
+        let mut client = LocalClient::new(server.engine());
+        client.replay();
+        Self { runner: Runner::new(server.engine(), server.replica_thread()), client }
+    }
+
+    /// Executes what the primary sends until the link ends. Parts of the stream that have not come whole are dropped then.
+    pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link) -> Result<Infallible, End> {
+        let mut scan = StreamScan::default();
+        let offset = server.replication.history.position().offset;
+        let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
+        told.tell(server, link)?;
+        loop {
+            let mut is_asked = false;
+            while let Some(part) = scan.next(link.bytes()).map_err(|error| End::Failed(error.to_string()))? {
+                let (Part::Commands { len, .. } | Part::AckWanted { len }) = part;
+                match part {
+                    Part::Commands { .. } => self.execute(server, &link.bytes()[..len])?,
+                    Part::AckWanted { .. } => {
+                        is_asked = true;
+                        server.replication.history.advance(len as u64);
+                    }
+                }
+                link.take(len);
+                told.note(server);
+                if told.at.elapsed() >= ACK_PERIOD {
+                    told.tell(server, link)?;
+                }
+                if server.host.replica.is_asked() {
+                    return Err(End::Interrupted);
+                }
+            }
+            let (unread_bytes, last_io) = (link.bytes().len() as u64, link.last_io());
+            server
+                .replication
+                .role
+                .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
+            if is_asked || told.is_due(server) {
+                told.tell(server, link)?;
+            }
+            link.wait().map_err(End::failed("following"))?;
+        }
+    }
+
+    /// Executes whole commands of the stream.
+    fn execute(&mut self, server: &'static Server, bytes: &[u8]) -> Result<(), End> {
+        let mut held = server.host.replica.hold_stream();
+        // Other data is loaded, or the log takes no more.
+        while server.loading.is_on() || server.settings.is_log_full() {
+            drop(held);
+            if server.host.replica.is_asked() {
+                return Err(End::Interrupted);
+            }
+            std::thread::sleep(LOOK_PERIOD);
+            held = server.host.replica.hold_stream();
+        }
+        let mut answers = Answers::default();
+        let mut state = self.client.send(&mut self.runner, bytes);
+        loop {
+            // Unread replies would keep it from going on.
+            answers.read(&self.client.take_replies());
+            match state {
+                State::Runs | State::IsHeldBack => state = self.client.go_on(&mut self.runner),
+                State::Idle => break,
+                State::Waits | State::IsClosed => {
+                    return Err(End::Failed("a command of the stream does not end".to_owned()));
+                }
+            }
+        }
+        server.replication.history.advance(bytes.len() as u64);
+        drop(held);
+        for failure in answers.failures() {
+            note_failure(failure);
+        }
+        Ok(())
+    }
+}
+
+/// A command that changed something at the primary fails here.
+#[cold]
+fn note_failure(failure: &Failure) {
+    tracing::error!(
+        "A command of the primary's stream fails here ({}): the data of this replica may differ from the primary's",
+        failure.code()
+    );
+}
+
+impl Told {
+    /// Notes a place of the stream whose way to the disk is to be followed.
+    fn note(&mut self, server: &Server) {
+        if !server.durability.is_on() {
+            self.places.clear();
+            return;
+        }
+        let offset = server.replication.history.position().offset;
+        let lsn = server.log.last_lsn();
+        let is_full = self.places.len() >= PLACES_MAX;
+        match self.places.back_mut() {
+            Some((known, until)) if *known == lsn || is_full => (*known, *until) = (lsn, offset),
+            _ => self.places.push_back((lsn, offset)),
+        }
+    }
+
+    /// The offset up to which the stream is on the disk.
+    fn look_at_disk(&mut self, server: &Server) -> u64 {
+        let mut synced = self.synced;
+        while let Some((_, offset)) = self.places.pop_front_if(|(lsn, _)| server.durability.has(Level::Durable, *lsn)) {
+            synced = offset;
+        }
+        synced
+    }
+
+    /// Whether there is something to tell.
+    fn is_due(&mut self, server: &Server) -> bool {
+        let executed = server.replication.history.position().offset;
+        let synced = self.look_at_disk(server);
+        let is_due = executed > self.executed || synced > self.synced || self.at.elapsed() >= ACK_PERIOD;
+        self.synced = synced;
+        is_due
+    }
+
+    fn tell(&mut self, server: &Server, link: &mut Link) -> Result<(), End> {
+        let executed = server.replication.history.position().offset;
+        let synced = self.look_at_disk(server);
+        let (ack, fack) = (executed.to_string(), synced.to_string());
+        let mut args: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", ack.as_bytes()];
+        if server.durability.is_on() {
+            args.extend([&b"FACK"[..], fack.as_bytes()]);
+        }
+        link.send(&request(&args)).map_err(End::failed("acknowledging"))?;
+        (self.at, self.executed, self.synced) = (Instant::now(), executed, synced);
+        Ok(())
+    }
+}

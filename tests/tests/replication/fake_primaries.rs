@@ -1,0 +1,122 @@
+//! Primaries that send garbage, stop in the middle, or are silent: the replica keeps its data and tries again.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use onrush_tests::argv;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Server, wait_until};
+
+use crate::follows::info;
+
+const ID: &str = "0123456789012345678901234567890123456789";
+/// An empty file of version 9, without a checksum.
+const EMPTY: &[u8] = b"REDIS0009\xff\0\0\0\0\0\0\0\0";
+
+/// Reads a command.
+fn read_command(from: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+    let mut line = String::new();
+    from.read_line(&mut line).ok().filter(|len| *len > 0)?;
+    let count: usize = line.trim().strip_prefix('*')?.parse().ok()?;
+    (0..count)
+        .map(|_| {
+            let mut line = String::new();
+            from.read_line(&mut line).ok()?;
+            let len: usize = line.trim().strip_prefix('$')?.parse().ok()?;
+            let mut bytes = vec![0; len + 2];
+            from.read_exact(&mut bytes).ok()?;
+            bytes.truncate(len);
+            String::from_utf8(bytes).ok()
+        })
+        .collect()
+}
+
+/// Serves one replica up to PSYNC, then sends `answer`; returns what the replica has asked for, and the connection.
+fn serve(listener: &TcpListener, answer: &[u8]) -> (Vec<String>, TcpStream) {
+    let (mut stream, _) = listener.accept().expect("a replica");
+    let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+    loop {
+        let command = read_command(&mut reader).expect("a command");
+        if command[0] == "PSYNC" {
+            // The replica may have hung up.
+            let _ = stream.write_all(answer);
+            return (command, stream);
+        }
+        stream.write_all(if command[0] == "PING" { b"+PONG\r\n" } else { b"+OK\r\n" }).expect("it is sent");
+    }
+}
+
+fn full(payload: &[u8]) -> Vec<u8> {
+    [format!("+FULLRESYNC {ID} 7\r\n").as_bytes(), payload].concat()
+}
+
+fn with_len(payload: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", payload.len()).as_bytes(), payload].concat()
+}
+
+#[test]
+fn a_primary_that_lies_changes_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = Server::start_onrush(&[]);
+    let mut ours = server.connect();
+    ours.run("SET key value");
+    ours.call(&argv!["REPLICAOF", "127.0.0.1", listener.local_addr().expect("an address").port().to_string()]);
+    let mark = "m".repeat(40);
+    for (answer, told) in [
+        (b"-ERR no\r\n".to_vec(), "replies \"-ERR no\""),
+        (b"+CONTINUE nonsense\r\n".to_vec(), "PSYNC: the primary replies"),
+        (full(b"+OK\r\n"), "the primary sends \"+OK\""),
+        (full(b"$-5\r\n"), "the primary sends"),
+        (full(&with_len(b"garbage that is no file")), "receiving the data"),
+        (full(&with_len(&EMPTY[..EMPTY.len() - 4])), "receiving the data"),
+        (full(format!("$EOF:{mark}\r\nREDIS0009").as_bytes()), "the primary has closed"),
+        (full(b"$99999999999\r\nREDIS0009"), "the primary has closed"),
+        (full(&with_len(b"REDIS0009\xfe\x00\x00\x01a\xff")), "receiving the data"),
+        (vec![b'x'; 100_000], "a line does not end"),
+    ] {
+        let before = server.log().matches("failed").count();
+        drop(serve(&listener, &answer));
+        wait_until("the failure is told", || server.log().matches("failed").count() > before);
+        assert!(server.log_tail().contains(told), "{told}: {}", server.log_tail());
+        assert_eq!(ours.run("GET key").text(), "value");
+    }
+    // The first honest one is followed.
+    let (_, mut stream) = serve(&listener, &full(&with_len(EMPTY)));
+    wait_until("the data is replaced", || ours.run("DBSIZE") == Value::Int(0));
+    stream
+        .write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n")
+        .expect("sent");
+    wait_until("whole commands are executed", || ours.run("GET a").text() == "b");
+    assert_eq!(info(&mut ours, "replication", "slave_repl_offset"), (7 + 27).to_string());
+    // A transaction that is cut off is dropped, and asked for again.
+    drop(stream);
+    let (psync, mut stream) = serve(&listener, b"+CONTINUE\r\n");
+    assert_eq!(psync, ["PSYNC", ID, &(7 + 27 + 1).to_string()]);
+    stream.write_all(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n*1\r\n$4\r\nEXEC\r\n").expect("sent");
+    wait_until("the transaction is executed", || ours.run("GET c").text() == "1");
+    // Bytes that are no commands end the link, and nothing else.
+    stream.write_all(b"garbage\r\n").expect("sent");
+    let (_, mut stream) = serve(&listener, format!("+CONTINUE {}\r\n", "9".repeat(40)).as_bytes());
+    wait_until("the history has its new name", || info(&mut ours, "replication", "master_replid") == "9".repeat(40));
+    assert_eq!(info(&mut ours, "replication", "master_replid2"), ID);
+    stream.write_all(b"\r\n").expect("sent");
+    assert_eq!(ours.run("GET c").text(), "1");
+}
+
+#[test]
+fn a_primary_that_is_silent_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let server = Server::start_onrush(&["--repl-timeout", "1", "--replicaof", "127.0.0.1", &port]);
+    // Before PING is answered, in the data, and in the stream.
+    let held = [
+        listener.accept().expect("a replica").0,
+        serve(&listener, &full(b"$100\r\nREDIS0009")).1,
+        serve(&listener, &full(&with_len(EMPTY))).1,
+        listener.accept().expect("it comes again").0,
+    ];
+    assert!(server.log().matches("is silent for repl-timeout").count() >= 3, "{}", server.log());
+    let mut ours = server.connect();
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    drop(held);
+}

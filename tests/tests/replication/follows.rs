@@ -1,0 +1,259 @@
+//! A replica has the data of its primary: after a full sync, behind every family of commands, after cut links.
+
+use std::time::Duration;
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::diff::Action;
+use onrush_tests::families::{FAMILIES, Generator};
+use onrush_tests::resp::Value;
+use onrush_tests::rng::Rng;
+use onrush_tests::server::{Oracle, Server, wait_until};
+
+const COMMANDS_PER_SEQUENCE: usize = 60;
+const SEQUENCES: u64 = 12;
+
+/// A primary that begins full syncs at once.
+pub(super) fn start_primary(oracle: Oracle, args: &[&str]) -> Server {
+    let fixed = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes", "--save", ""];
+    Server::start_oracle(oracle, &[&fixed, args].concat())
+}
+
+pub(super) fn start_replica(primary: &Server, args: &[&str]) -> Server {
+    let port = primary.port().to_string();
+    let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
+    Server::start_onrush(&[&fixed, args].concat())
+}
+
+/// A field of a section of INFO.
+pub(super) fn info(conn: &mut Conn, section: &str, field: &str) -> String {
+    let text = conn.call(&argv!["INFO", section]).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{field} in {text}")).trim().to_owned()
+}
+
+pub(super) fn wait_for_link(replica: &mut Conn) {
+    wait_until("the link is up", || info(replica, "replication", "master_link_status") == "up");
+}
+
+/// Waits until the replica has executed all that the primary has sent; returns whether both have the same data then.
+pub(super) fn is_same(primary: &mut Conn, replica: &mut Conn) -> bool {
+    wait_for_link(replica);
+    (0..50).any(|_| {
+        wait_for_stream(primary, replica);
+        if primary.call(&argv!["DEBUG", "DIGEST"]) == replica.call(&argv!["DEBUG", "DIGEST"]) {
+            return true;
+        }
+        // A key may just have expired at the primary.
+        std::thread::sleep(Duration::from_millis(20));
+        false
+    })
+}
+
+fn wait_for_stream(primary: &mut Conn, replica: &mut Conn) {
+    wait_until("the replica has all of the stream", || {
+        let sent = info(primary, "replication", "master_repl_offset");
+        sent == info(replica, "replication", "slave_repl_offset")
+    });
+}
+
+fn log_in(conn: &mut Conn, password: Option<&str>) {
+    if let Some(password) = password {
+        assert_eq!(conn.call(&argv!["AUTH", password]).text(), "OK");
+    }
+}
+
+/// The sequences of every family that `oracle` knows, from the first of them on after a full sync.
+fn follow_families(oracle: Oracle) {
+    // The probes change roles.
+    for family in FAMILIES.iter().filter(|family| family.name != "probes") {
+        let password = family.args.iter().position(|arg| *arg == "--requirepass").map(|at| family.args[at + 1]);
+        let primary = start_primary(oracle, family.args);
+        let auth = password.map_or_else(Vec::new, |password| vec!["--masterauth", password]);
+        let replica = start_replica(&primary, &[&auth[..], family.args].concat());
+        // The older one has digests of its own for some sorted sets, so another replica of it tells what its data is.
+        let port = primary.port().to_string();
+        let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
+        let judge = (oracle == Oracle::Older)
+            .then(|| Server::start_oracle(Oracle::Newer, &[&fixed[..], &auth[..], family.args].concat()));
+        let mut judge = judge.as_ref().map(Server::connect);
+        let (mut control, mut ours) = (primary.connect(), replica.connect());
+        log_in(&mut control, password);
+        if let Some(judge) = &mut judge {
+            log_in(judge, password);
+            wait_for_link(judge);
+        }
+        log_in(&mut ours, password);
+        wait_for_link(&mut ours);
+        let mut generator = Generator::new(family, oracle);
+        for seed in 1..=SEQUENCES {
+            let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
+            let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
+            for step in &sequence.steps {
+                let Action::Call { argv, .. } = &step.action else { continue };
+                let conn = conns[step.conn].get_or_insert_with(|| primary.connect());
+                conn.set_timeout(Duration::from_secs(8));
+                if conn.try_call(argv).is_err() {
+                    conns[step.conn] = None;
+                }
+            }
+            if let Some(judge) = &mut judge {
+                wait_for_stream(&mut control, judge);
+                wait_for_stream(&mut control, &mut ours);
+            }
+            assert!(
+                is_same(judge.as_mut().unwrap_or(&mut control), &mut ours),
+                "{} with seed {seed}: the replica has other data\n{}",
+                family.name,
+                replica.log_tail()
+            );
+        }
+        let log = replica.log();
+        assert!(!log.contains("fails here"), "{}: {log}", family.name);
+    }
+}
+
+#[test]
+fn a_replica_of_the_older_redis_follows_every_family() {
+    follow_families(Oracle::Older);
+}
+
+#[test]
+fn a_replica_of_the_newer_redis_follows_every_family() {
+    follow_families(Oracle::Newer);
+}
+
+/// Commands that make a key of each type, some with times to live, in two databases, and a library.
+pub(super) fn fill(conn: &mut Conn) {
+    for line in [
+        "SET string value EX 1000",
+        "RPUSH list a b c",
+        "HSET hash a 1 b 2",
+        "SADD set a b 1",
+        "SADD intset 1 2 3",
+        "ZADD zset 1 a 2.5 b",
+        "XADD stream 1-1 field value",
+        "XGROUP CREATE stream group 0",
+        "PFADD hll a b c",
+        "SETBIT bits 1000 1",
+        "SELECT 3",
+        "SET other value",
+        "SELECT 0",
+        "DEBUG POPULATE 5000 key 100",
+    ] {
+        let reply = conn.run(line);
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+    }
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 'from the primary' end)";
+    assert_eq!(conn.call(&argv!["FUNCTION", "LOAD", library]).text(), "lib");
+}
+
+#[test]
+fn a_full_sync_replaces_all_data_in_both_forms() {
+    for oracle in Oracle::ALL {
+        for diskless in ["yes", "no"] {
+            let primary = start_primary(oracle, &["--repl-diskless-sync", diskless]);
+            let mut theirs = primary.connect();
+            fill(&mut theirs);
+            let replica = Server::start_onrush(&["--enable-debug-command", "yes"]);
+            let mut ours = replica.connect();
+            ours.run("SET old value");
+            ours.call(&argv!["FUNCTION", "LOAD", "#!lua name=old\nredis.register_function('g', function() end)"]);
+            let mut watches = replica.connect();
+            watches.run("WATCH string");
+            watches.run("MULTI");
+            watches.run("GET string");
+            let port = primary.port().to_string();
+            assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
+            assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+            assert_eq!(ours.run("EXISTS old"), Value::Int(0));
+            assert!(ours.run("FCALL_RO f 0").is_error(), "it is no function without writes");
+            assert_eq!(ours.call(&argv!["FUNCTION", "LIST"]).items().map(<[_]>::len), Some(1));
+            assert_eq!(watches.run("EXEC"), Value::Null(b'*'), "the watched key has changed");
+            assert_eq!(info(&mut theirs, "stats", "sync_full"), "1");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_goes_on_where_it_was() {
+    for oracle in Oracle::ALL {
+        let primary = start_primary(oracle, &["--repl-backlog-size", "16mb"]);
+        let replica = start_replica(&primary, &["--workers", "2"]);
+        let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+        wait_for_link(&mut ours);
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let mut conn = primary.connect();
+                std::thread::spawn(move || {
+                    for number in 0..5_000 {
+                        let key = format!("{writer}:{}", number % 50);
+                        let batch = [argv!["INCR", &key], argv!["APPEND", format!("s{key}"), "x"], argv!["MULTI"]];
+                        conn.pipeline(&[&batch[..], &[argv!["RPUSH", format!("l{key}"), "y"], argv!["EXEC"]]].concat());
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(150));
+            theirs.run("CLIENT KILL TYPE replica");
+            wait_for_link(&mut ours);
+        }
+        writers.into_iter().for_each(|writer| writer.join().expect("it has written"));
+        assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+        assert_eq!(info(&mut theirs, "stats", "sync_full"), "1");
+        let partial: u32 = info(&mut theirs, "stats", "sync_partial_ok").parse().expect("a number");
+        assert!(partial >= 2, "{partial}\n{}", replica.log());
+    }
+}
+
+#[test]
+fn a_backlog_that_is_too_small_means_another_full_sync() {
+    let primary = start_primary(Oracle::Newer, &["--repl-backlog-size", "16kb", "--repl-backlog-ttl", "3600"]);
+    let replica = start_replica(&primary, &[]);
+    let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+    wait_for_link(&mut ours);
+    replica.signal("STOP");
+    theirs.run("CLIENT KILL TYPE replica");
+    for number in 0..100 {
+        theirs.call(&argv!["SET", format!("key:{number}"), "x".repeat(1000)]);
+    }
+    replica.signal("CONT");
+    wait_until("there was another full sync", || info(&mut theirs, "stats", "sync_full") == "2");
+    assert!(is_same(&mut theirs, &mut ours));
+}
+
+#[test]
+fn waiting_for_the_replica_ends_soon() {
+    let primary = start_primary(Oracle::Newer, &[]);
+    let replica = start_replica(&primary, &["--appendonly", "yes", "--appendfsync", "always"]);
+    let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+    wait_for_link(&mut ours);
+    for number in 0..20 {
+        theirs.call(&argv!["SET", "key", number.to_string()]);
+        assert_eq!(theirs.run("WAIT 1 5000"), Value::Int(1));
+    }
+    theirs.run("SET key last");
+    assert_eq!(theirs.run("WAITAOF 0 1 10000").items(), Some(&[Value::Int(0), Value::Int(1)][..]));
+}
+
+#[test]
+fn a_replica_with_a_log_has_all_data_after_its_death() {
+    let primary = start_primary(Oracle::Newer, &[]);
+    let mut theirs = primary.connect();
+    fill(&mut theirs);
+    let port = primary.port().to_string();
+    let replica = start_replica(&primary, &["--appendonly", "yes"]);
+    let mut ours = replica.connect();
+    for number in 0..1000 {
+        theirs.call(&argv!["SET", format!("later:{number}"), "x"]);
+    }
+    assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+    let digest = ours.call(&argv!["DEBUG", "DIGEST"]);
+    wait_until("the log is complete", || info(&mut ours, "persistence", "aof_rewrite_in_progress") == "0");
+    ours.call(&argv!["REPLICAOF", "NO", "ONE"]);
+    ours.call(&argv!["DEBUG", "LOADAOF"]);
+    assert_eq!(ours.call(&argv!["DEBUG", "DIGEST"]), digest, "{}", replica.log_tail());
+    assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
+    assert!(is_same(&mut theirs, &mut ours));
+}
