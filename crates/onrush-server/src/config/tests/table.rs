@@ -40,7 +40,6 @@ fn defaults_are_those_of_redis_and_ours() {
 fn what_takes_only_its_default_says_so() {
     for (name, value, reason) in [
         ("cluster-enabled", "yes", "cluster mode is not supported yet"),
-        ("min-replicas-to-write", "1", "replication is not supported yet"),
     ] {
         let error = Config::default().with(name, value).unwrap_err();
         assert_eq!(error, ConfigSetError::failed(name, reason));
