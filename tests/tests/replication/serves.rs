@@ -81,19 +81,24 @@ fn a_chain_of_three_has_the_same_data_everywhere() {
         let third = start_redis_replica(Oracle::Newer, &second, &[]);
         let fourth = start_replica(&second, &[]);
         let [mut a, mut b, mut c, mut d] = [&first, &second, &third, &fourth].map(Server::connect);
-        [&mut b, &mut c, &mut d].map(wait_for_link);
+        [&mut b, &mut c, &mut d].into_iter().for_each(wait_for_link);
         run_family(&first, family, |seed| {
             for replica in [&mut b, &mut c, &mut d] {
                 assert!(is_same(&mut a, replica), "{} with seed {seed}", family.name);
             }
         });
         let id = info(&mut a, "replication", "master_replid");
-        assert!([&mut b, &mut c, &mut d].map(|conn| info(conn, "replication", "master_replid")).iter().all(|own| *own == id));
+        assert!(
+            [&mut b, &mut c, &mut d]
+                .map(|conn| info(conn, "replication", "master_replid"))
+                .iter()
+                .all(|own| *own == id)
+        );
         // The middle one becomes the primary: those below go on where they were.
         assert_eq!(b.call(&argv!["REPLICAOF", "NO", "ONE"]).text(), "OK");
         b.run("SELECT 5");
         b.run("SET new value");
-        [&mut c, &mut d].map(wait_for_link);
+        [&mut c, &mut d].into_iter().for_each(wait_for_link);
         assert!(is_same(&mut b, &mut c) && is_same(&mut b, &mut d), "{}", fourth.log_tail());
         assert_eq!(info(&mut b, "stats", "sync_full"), "2", "{}", second.log());
         assert_eq!(info(&mut d, "replication", "master_replid2"), id);
@@ -105,14 +110,17 @@ fn both_redis_take_all_types_and_one_snapshot_serves_several() {
     let primary = start(&[]);
     let mut ours = primary.connect();
     fill(&mut ours);
-    let replicas = [Oracle::Older, Oracle::Newer, Oracle::Newer].map(|oracle| start_redis_replica(oracle, &primary, &[]));
+    let replicas =
+        [Oracle::Older, Oracle::Newer, Oracle::Newer].map(|oracle| start_redis_replica(oracle, &primary, &[]));
     let mut theirs = replicas.each_ref().map(Server::connect);
     for conn in &mut theirs {
         wait_for_link(conn);
         assert!(is_same(&mut ours, conn));
         assert_eq!(conn.call(&argv!["FUNCTION", "LIST"]).items().map(<[_]>::len), Some(1));
     }
-    wait_until("all are online", || ours.run("ROLE").items().and_then(|items| items[2].items()).map(<[_]>::len) == Some(3));
+    wait_until("all are online", || {
+        ours.run("ROLE").items().and_then(|items| items[2].items()).map(<[_]>::len) == Some(3)
+    });
     assert_eq!(info(&mut ours, "replication", "connected_slaves"), "3");
     let list = ours.run("CLIENT LIST TYPE replica").text();
     assert_eq!(list.lines().filter(|line| line.contains(" flags=S ")).count(), 3, "{list}");
@@ -133,7 +141,11 @@ fn a_replica_that_is_cut_off_goes_on_where_it_was() {
                 for number in 0..5_000 {
                     let key = format!("{writer}:{}", number % 50);
                     let batch = [argv!["INCR", &key], argv!["APPEND", format!("s{key}"), "x"], argv!["MULTI"]];
-                    let more = [argv!["RPUSH", format!("l{key}"), "y"], argv!["EXEC"], argv!["SELECT", (number % 3).to_string()]];
+                    let more = [
+                        argv!["RPUSH", format!("l{key}"), "y"],
+                        argv!["EXEC"],
+                        argv!["SELECT", (number % 3).to_string()],
+                    ];
                     conn.pipeline(&[&batch[..], &more].concat());
                 }
             })
@@ -164,8 +176,9 @@ fn a_full_sync_under_load_ends_though_the_backlog_is_small() {
             std::thread::spawn(move || {
                 let mut rng = Rng::new(writer);
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let batch: Vec<_> =
-                        (0..200).map(|_| argv!["SET", format!("key:{}", rng.below(200_000)), "v".repeat(300)]).collect();
+                    let batch: Vec<_> = (0..200)
+                        .map(|_| argv!["SET", format!("key:{}", rng.below(200_000)), "v".repeat(300)])
+                        .collect();
                     conn.pipeline(&batch);
                 }
             })
@@ -213,7 +226,14 @@ fn data_with_its_length_told_is_a_file_and_the_stream_follows() {
     assert!(file.starts_with(b"REDIS0010"), "7.0 takes version 10");
     let path = primary.dir().join("copy.rdb");
     std::fs::write(&path, &file).expect("it is written");
-    let copy = Server::start_redis(&["--dir", primary.dir().to_str().expect("a path"), "--dbfilename", "copy.rdb", "--enable-debug-command", "yes"]);
+    let copy = Server::start_redis(&[
+        "--dir",
+        primary.dir().to_str().expect("a path"),
+        "--dbfilename",
+        "copy.rdb",
+        "--enable-debug-command",
+        "yes",
+    ]);
     let mut copied = copy.connect();
     assert_eq!(copied.call(&argv!["DEBUG", "DIGEST"]), ours.call(&argv!["DEBUG", "DIGEST"]));
     ours.run("SET key value");
@@ -232,7 +252,12 @@ fn a_replica_that_takes_nothing_or_sends_nonsense_is_closed() {
     wait_until("the one that does not read is gone", || primary.log().contains("is silent for repl-timeout"));
     assert_eq!(info(&mut ours, "replication", "connected_slaves"), "0");
     drop(stream);
-    for nonsense in [&b"SET key value\r\n"[..], b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n", b"*1\r\n$99999999\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$9\r\n999999999\r\n"] {
+    for nonsense in [
+        &b"SET key value\r\n"[..],
+        b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n",
+        b"*1\r\n$99999999\r\n",
+        b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$9\r\n999999999\r\n",
+    ] {
         let (mut stream, _) = sync(&primary);
         std::io::Write::write_all(&mut stream, nonsense).expect("it is sent");
         wait_until("it is gone", || info(&mut ours, "replication", "connected_slaves") == "0");

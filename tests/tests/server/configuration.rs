@@ -302,7 +302,18 @@ fn a_setting_without_effect_is_told_of() {
     if is_stand_in() {
         return;
     }
-    let args = ["--io-threads", "4", "--slave-priority", "100", "--bind-source-addr", "127.0.0.1", "--masterauth", "secret", "--tls-dh-params-file", "x"];
+    let args = [
+        "--io-threads",
+        "4",
+        "--slave-priority",
+        "100",
+        "--bind-source-addr",
+        "127.0.0.1",
+        "--masterauth",
+        "secret",
+        "--tls-dh-params-file",
+        "x",
+    ];
     let server = Server::start_onrush(&args);
     server.expect_log("Ready to accept connections");
     let log = server.log();

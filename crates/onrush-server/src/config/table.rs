@@ -230,7 +230,8 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("repl-timeout", 1, I32_MAX, "60"),
     memory("repl-backlog-size", 1, BYTES_MAX, "1mb").clamped(16 << 10, I64_MAX),
     integer("repl-backlog-ttl", 0, I64_MAX, "3600"),
-    one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").no_effect("a command that fails in a replica is logged"),
+    one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore")
+        .no_effect("a command that fails in a replica is logged"),
     // Cluster.
     boolean("cluster-enabled", "no").immutable().only_default("cluster mode is not supported yet"),
     text("cluster-config-file", "nodes.conf").immutable().no_effect(NO_CLUSTER),

@@ -202,9 +202,7 @@ impl Link {
         let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
         let (offset, synced) = match args {
             [name, ack, offset] if is(name, "REPLCONF") && is(ack, "ACK") => (number(offset), None),
-            [name, ack, offset, fack, synced]
-                if is(name, "REPLCONF") && is(ack, "ACK") && is(fack, "FACK") =>
-            {
+            [name, ack, offset, fack, synced] if is(name, "REPLCONF") && is(ack, "ACK") && is(fack, "FACK") => {
                 (number(offset), number(synced))
             }
             [name, ..] if is(name, "REPLCONF") || is(name, "PING") => return Ok(()),

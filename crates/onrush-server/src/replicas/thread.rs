@@ -244,7 +244,9 @@ impl Thread {
             self.end(index, &why);
         }
         // Nobody reads it any more.
-        let is_read = |payload: &Arc<Payload>| self.links.iter().any(|(_, link)| link.payload().is_some_and(|read| Arc::ptr_eq(read, payload)));
+        let is_read = |payload: &Arc<Payload>| {
+            self.links.iter().any(|(_, link)| link.payload().is_some_and(|read| Arc::ptr_eq(read, payload)))
+        };
         if self.payload.as_ref().is_some_and(|payload| payload.state() == State::IsWhole && !is_read(payload)) {
             self.payload = None;
         }
@@ -302,7 +304,8 @@ impl Thread {
             }
         }
         self.count_good();
-        if ttl > Duration::ZERO && self.links.is_empty() && self.alone_since.is_some_and(|since| since.elapsed() > ttl) {
+        if ttl > Duration::ZERO && self.links.is_empty() && self.alone_since.is_some_and(|since| since.elapsed() > ttl)
+        {
             self.end_stream();
         }
     }

@@ -454,7 +454,7 @@ mod tests {
         assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7, 0));
         assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1, 0));
         assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1, 0));
-        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { kind: Some(ClientType::Replica), ..all() }.matches(&client, 1, 0));
         assert!(!KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 1_999));
         assert!(KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 2_000));
     }

@@ -10,8 +10,7 @@ use crate::error::{self, CommandError};
 use crate::replication::attached::SyncRequest;
 use crate::replication::role::LinkState;
 
-const NO_PRIMARY_LINK: CommandError =
-    CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");
+const NO_PRIMARY_LINK: CommandError = CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");
 const BAD_OFFSET: CommandError = CommandError::fixed("ERR value is not an integer or out of range");
 
 /// Bytes of an address that a replica may want to be known by.
@@ -80,6 +79,9 @@ fn address(value: &[u8]) -> Result<String, CommandError> {
     let text = std::str::from_utf8(value).ok().filter(|text| text.chars().all(|char| char.is_ascii_graphic()));
     match text {
         Some(text) if text.len() <= IP_LEN_MAX => Ok(text.to_owned()),
-        _ => Err(CommandError::text(format!("ERR REPLCONF ip-address provided by replica instance is too long: {} bytes", value.len()))),
+        _ => Err(CommandError::text(format!(
+            "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+            value.len()
+        ))),
     }
 }
