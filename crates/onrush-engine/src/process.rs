@@ -247,6 +247,8 @@ pub struct Facts {
     pub maxmemory_policy: &'static str,
     /// `repl-backlog-size` in bytes.
     pub repl_backlog_bytes: u64,
+    /// `min-replicas-to-write`.
+    pub replicas_min: u64,
     /// `replica-priority`.
     pub replica_priority: u64,
     /// `replica-announced`.

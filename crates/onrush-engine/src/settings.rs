@@ -70,6 +70,10 @@ pub struct Options {
     pub rdb_compression: bool,
     /// What a replica does.
     pub replica: ReplicaOptions,
+    /// Bytes of the stream that are kept for replicas (`repl-backlog-size`).
+    pub backlog_bytes: u64,
+    /// Good replicas without which there are no writes (`min-replicas-to-write`).
+    pub replicas_min: u32,
 }
 
 /// What clients may leave unread, by class.
@@ -79,12 +83,15 @@ pub struct OutputLimits {
     pub normal: OutputLimit,
     /// Of clients with subscriptions.
     pub pubsub: OutputLimit,
+    /// Of replicas: of the stream that they lack.
+    pub replica: OutputLimit,
 }
 
 impl Default for OutputLimits {
     fn default() -> Self {
         let pubsub = OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 };
-        Self { normal: OutputLimit::default(), pubsub }
+        let replica = OutputLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_seconds: 60 };
+        Self { normal: OutputLimit::default(), pubsub, replica }
     }
 }
 
@@ -110,6 +117,8 @@ impl Default for Options {
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
             replica: ReplicaOptions::default(),
+            backlog_bytes: 1 << 20,
+            replicas_min: 0,
         }
     }
 }

@@ -215,6 +215,9 @@ impl Shared {
         self.clients_share.set(options.clients_share);
         self.users.set_all_channels(options.new_users_hear_all);
         self.replication.role.set_options(options.replica);
+        self.replication.history.set_kept_bytes_max(options.backlog_bytes);
+        let (role, good) = (&self.replication.role, self.replication.attached.good());
+        role.set_lacks_replicas(!role.is_replica() && good < options.replicas_min);
         if options.timing.slow_us >= 0 {
             self.slowlog.trim(options.timing.slowlog_len_max);
         }
@@ -329,6 +332,11 @@ impl Shared {
         self.workers + 3
     }
 
+    /// Number of the thread that serves replicas, likewise.
+    pub fn replicas_thread(&self) -> usize {
+        self.workers + 4
+    }
+
     /// How many threads are numbered.
     pub(crate) fn threads(&self) -> usize {
         threads(self.workers)
@@ -349,9 +357,9 @@ impl Shared {
 }
 
 /// How many threads are numbered: beside the workers the maintenance thread, the one for long commands, the one for
-/// snapshots, and the one that follows a primary.
+/// snapshots, the one that follows a primary, and the one that serves replicas.
 fn threads(workers: usize) -> usize {
-    workers + 4
+    workers + 5
 }
 
 /// A number that tells nothing about the seed.

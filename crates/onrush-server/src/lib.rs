@@ -12,6 +12,7 @@ pub mod log;
 pub mod net;
 pub mod process;
 mod replica;
+mod replicas;
 mod sync;
 pub mod tls;
 pub mod workers;

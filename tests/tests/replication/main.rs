@@ -1,5 +1,7 @@
-//! Replication: Onrush as the replica of Redis.
+//! Replication: Onrush as the replica and as the primary of Redis, and of itself.
 
 mod fake_primaries;
 mod follows;
 mod roles;
+mod serves;
+mod waiting;

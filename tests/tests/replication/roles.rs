@@ -153,12 +153,12 @@ fn expired_keys_are_hidden_until_the_primary_deletes_them() {
     let (mut theirs, mut ours) = (primary.connect(), replica.connect());
     wait_for_link(&mut ours);
     theirs.run("DEBUG SET-ACTIVE-EXPIRE 0");
-    theirs.run("SET key value PX 300");
+    theirs.run("SET key value PX 1500");
     theirs.run("HSET hash field value other value");
-    theirs.run("HPEXPIRE hash 300 FIELDS 1 field");
+    theirs.run("HPEXPIRE hash 1500 FIELDS 1 field");
     theirs.run("SET stays value");
     assert!(is_same(&mut theirs, &mut ours));
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(1700));
     for (line, reply) in
         [("EXISTS key", 0), ("TTL key", -2), ("DBSIZE", 3), ("HEXISTS hash field", 0), ("TOUCH key", 0)]
     {

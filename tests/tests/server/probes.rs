@@ -49,7 +49,6 @@ fn what_is_not_there_is_refused_clearly() {
     for (line, reply) in [
         ("BGSAVE now", "ERR syntax error"),
         ("CLIENT DURABILITY always", "ERR CLIENT DURABILITY ALWAYS needs the append-only file (appendonly yes)"),
-        ("REPLICAOF localhost 6379", "ERR replication is not supported yet"),
         ("REPLICAOF localhost 65536", "ERR Invalid master port"),
         ("MODULE LOAD /a/path.so", "ERR MODULE command not allowed. This server has no modules."),
     ] {

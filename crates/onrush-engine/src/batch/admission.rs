@@ -42,8 +42,8 @@ pub(crate) struct Conditions {
     pub(crate) full: bool,
     /// Whether the server refuses commands as a whole.
     pub(crate) restricts: bool,
-    /// Whether this is a replica whose clients may not write.
-    is_read_only: bool,
+    /// Whether clients may not write: this is a replica, or has too few of them.
+    refuses_writes: bool,
     /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
     one_by_one: bool,
 }
@@ -62,7 +62,7 @@ impl Conditions {
             pause,
             waits_for_script,
             restricts: engine.restricts(),
-            is_read_only: engine.replication.role.is_read_only(),
+            refuses_writes: engine.replication.role.refuses_writes(),
             may_hold_back: pause != Pause::None || waits_for_script,
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),
@@ -134,10 +134,10 @@ impl Conditions {
         !self.full && !self.one_by_one && !ctx.engine.messages.has_monitors() && !self.refuses_writes(ctx)
     }
 
-    /// Whether the client may not write, as this is a replica.
+    /// Whether the client may not write.
     #[inline]
     fn refuses_writes(&self, ctx: &Ctx<'_>) -> bool {
-        self.is_read_only && !ctx.session.is_replay
+        self.refuses_writes && !ctx.session.is_replay
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 
 #[cold]
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
-    let may_write = ctx.session.is_replay || !ctx.engine.replication.role.is_read_only();
+    let may_write = ctx.session.is_replay || !ctx.engine.replication.role.refuses_writes();
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
     (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED).is_empty()
         && !is_seen

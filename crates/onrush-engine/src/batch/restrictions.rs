@@ -6,7 +6,7 @@ use crate::clients::session::Session;
 use crate::command::Flags;
 use crate::command::table::Command;
 use crate::error::CommandError;
-use crate::replication::role::{PRIMARY_DOWN, READ_ONLY};
+use crate::replication::role::{LACKS, PRIMARY_DOWN, READ_ONLY};
 use crate::settings::Pause;
 use crate::shared::Shared;
 use crate::transactions::transaction::Transaction;
@@ -23,7 +23,7 @@ impl Shared {
     /// Whether there is anything that it refuses as a whole, or to clients that write.
     #[inline]
     pub(crate) fn may_restrict_writes(&self) -> bool {
-        self.restricts() | self.replication.role.is_read_only()
+        self.restricts() | self.replication.role.refuses_writes()
     }
 
     /// What is held back at a time, CLIENT PAUSE or a full log. Writes that are refused are not held back because the log
@@ -46,7 +46,7 @@ impl Shared {
     /// notices.
     #[inline]
     pub(crate) fn restriction(&self, command: &Command, session: &Session) -> Option<CommandError> {
-        let may_refuse = self.write_refusal.may_refuse() | self.replication.role.is_read_only();
+        let may_refuse = self.write_refusal.may_refuse() | self.replication.role.refuses_writes();
         if may_refuse { self.find_restriction(command, session) } else { None }
     }
 
@@ -76,7 +76,9 @@ impl Shared {
             self.write_refusal.get().or_else(|| lacks_log.then_some(NOT_DURABLE))
         };
         let refusal = if self.write_refusal.may_refuse() { unsaved() } else { None };
-        refusal.or_else(|| self.replication.role.is_read_only().then_some(READ_ONLY))
+        let role = &self.replication.role;
+        let refusal = refusal.or_else(|| role.lacks_replicas().then_some(LACKS));
+        refusal.or_else(|| role.is_read_only().then_some(READ_ONLY))
     }
 
     /// The error for a command that is refused as the data of this replica may be old.

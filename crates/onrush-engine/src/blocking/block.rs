@@ -68,7 +68,7 @@ impl Ctx<'_> {
             return Err(Stop::Waits);
         }
         if self.session.deny_blocking {
-            until.on_timeout.append_to(self.out);
+            until.on_timeout.append_to(self.engine, self.out);
             return Ok(false);
         }
         Ok(true)

@@ -13,6 +13,8 @@ use super::state::{State, StateLock};
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
+use crate::replication::waits::Goal;
+use crate::shared::Shared;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -24,12 +26,8 @@ pub enum OnTimeout {
     NullArray,
     /// Null (`$-1` in RESP2).
     Null,
-    /// 0: no replica has acknowledged anything.
-    Zero,
-    /// The same of two counts: neither this server nor a replica has.
-    Zeros,
-    /// Of the two counts: this server has, no replica has.
-    OneAndZero,
+    /// How many replicas have what it waits for (WAIT, WAITAOF).
+    Counts(Goal),
     /// OK: it has slept since this moment (DEBUG SLEEP), which counts as time that its command took.
     Awake(Instant),
     /// Its time is never over: another thread does what it waits for, and replies then. Nothing else ends the waiting.
@@ -39,21 +37,16 @@ pub enum OnTimeout {
 impl OnTimeout {
     /// Whether it is the end of WAIT or WAITAOF.
     pub(super) fn is_of_replicas(self) -> bool {
-        matches!(self, Self::Zero | Self::Zeros | Self::OneAndZero)
+        matches!(self, Self::Counts(_))
     }
 
     /// Appends it to a reply.
-    pub(crate) fn append_to(self, out: &mut Reply) {
+    pub(crate) fn append_to(self, shared: &Shared, out: &mut Reply) {
         match self {
             Self::NullArray => out.null_array(),
             Self::Null | Self::Never => out.null(),
-            Self::Zero => out.int(0),
             Self::Awake(_) => out.ok(),
-            Self::Zeros | Self::OneAndZero => {
-                out.array(2);
-                out.int(i64::from(self == Self::OneAndZero));
-                out.int(0);
-            }
+            Self::Counts(goal) => goal.reply(shared, out),
         }
     }
 }

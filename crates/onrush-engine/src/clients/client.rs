@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::observe::pipeline::mean_depth;
+use crate::replication::attached::Introduction;
 use crate::tracking::mode::{Mode, TrackingState};
 use crate::transactions::watched::Watcher;
 use crate::users::user::User;
@@ -86,6 +87,10 @@ pub struct ClientHandle {
     pub subscriptions: [AtomicU32; 3],
     /// MONITOR.
     pub is_monitor: AtomicBool,
+    /// Whether it is a replica.
+    pub is_replica: AtomicBool,
+    /// What it has told as one (REPLCONF).
+    pub introduction: Mutex<Option<Box<Introduction>>>,
     /// CLIENT TRACKING.
     pub(crate) tracking: TrackingState,
     /// Messages for it.
@@ -224,6 +229,8 @@ impl ClientHandle {
             watcher: Mutex::new(None),
             subscriptions: [const { AtomicU32::new(0) }; 3],
             is_monitor: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
+            introduction: Mutex::new(None),
             tracking: TrackingState::default(),
             outbox: Outbox::default(),
             waits: AtomicBool::new(false),
@@ -388,6 +395,7 @@ impl ClientHandle {
         let tracking = self.tracking.mode();
         let letters = [
             (self.is_monitor.load(Relaxed), 'O'),
+            (self.is_replica.load(Relaxed) && !self.is_monitor.load(Relaxed), 'S'),
             (self.has_subscriptions(), 'P'),
             (queues, 'x'),
             (self.waits(), 'b'),

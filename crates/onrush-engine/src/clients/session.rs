@@ -10,6 +10,7 @@ use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
+use crate::replication::attached::SyncRequest;
 use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
 use crate::transactions::transaction::Transaction;
@@ -117,6 +118,8 @@ pub struct Session {
     pub(crate) monitor: Option<Box<Monitor>>,
     /// CLIENT TRACKING.
     pub(crate) tracks: Option<Box<Tracks>>,
+    /// PSYNC: once the replies so far are written, the connection is a replica's.
+    pub sync_request: Option<Box<SyncRequest>>,
 }
 
 impl Session {
@@ -143,6 +146,7 @@ impl Session {
             subscriptions: None,
             monitor: None,
             tracks: None,
+            sync_request: None,
         }
     }
 

@@ -68,7 +68,7 @@ pub struct OutputLimit {
 
 impl OutputLimit {
     /// Whether a client with this many unread bytes must be closed. `since_ms`: when it reached the soft limit.
-    pub(super) fn is_passed(&self, bytes: u64, since_ms: &mut Option<i64>, now_ms: impl Fn() -> i64) -> bool {
+    pub fn is_passed(&self, bytes: u64, since_ms: &mut Option<i64>, now_ms: impl Fn() -> i64) -> bool {
         if self.hard_bytes > 0 && bytes >= self.hard_bytes {
             return true;
         }

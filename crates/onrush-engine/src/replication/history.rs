@@ -1,9 +1,28 @@
-//! The history of the data: an identifier and a number of bytes of its stream, as of PSYNC.
+//! The history of the data: its identifier, and the stream of commands that it comes from, of which the newest bytes are
+//! kept (the *backlog*).
+//!
+//! A place in the stream is the number of bytes before it. Bytes exist only while they are kept: a server that never had a
+//! replica keeps none and its offset stays. A primary's stream is made from its command log ([`super::stream`]); a
+//! replica's is its primary's, byte for byte. Whoever gives the history another identifier has the whole keyspace.
+
+use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
 /// The identifier that no history has.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
+
+/// About the bytes of a piece of the backlog.
+const PIECE_LEN: usize = 256 << 10;
+
+/// Bytes beyond `repl-backlog-size` that stay in memory for replicas that are behind. With more, the oldest go to a file.
+pub const BEHIND_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes beyond `repl-backlog-size` at which the oldest are dropped, though a replica lacks them: the file takes none.
+const DROP_BYTES_MIN: u64 = 256 << 20;
+
+/// Most marks of records. With more, every second one is left out, so that waiting for one waits for the next.
+const MARKS_MAX: usize = 4096;
 
 /// A place in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +33,10 @@ pub struct Position {
     pub offset: u64,
 }
 
+/// Bytes of the stream that are not kept any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
 /// The history of the data, and the one that it comes from.
 #[derive(Debug)]
 pub struct History(Mutex<Parts>);
@@ -23,12 +46,98 @@ struct Parts {
     now: Position,
     /// The history before, and up to which byte it is this one's; `None`: there is none.
     before: Option<Position>,
+    /// Changes whenever what was sent to replicas is not the beginning of what comes next.
+    epoch: u64,
+    /// Whether bytes are kept.
+    is_kept: bool,
+    /// The kept bytes, the oldest first. They end at the offset.
+    pieces: VecDeque<Vec<u8>>,
+    kept_bytes: u64,
+    /// `repl-backlog-size`.
+    kept_bytes_max: u64,
+    /// The first byte that a replica lacks.
+    lacked: Option<u64>,
+    /// LSNs of records, and where they end in the stream.
+    marks: VecDeque<(u64, u64)>,
+    /// The database of the stream, for whoever reads it from here on; `None`: what comes next says it.
+    db: Option<u32>,
+}
+
+impl Parts {
+    fn first(&self) -> u64 {
+        self.now.offset - self.kept_bytes
+    }
+
+    fn forget(&mut self) {
+        self.pieces.clear();
+        self.kept_bytes = 0;
+        self.marks.clear();
+        self.epoch += 1;
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) {
+        self.now.offset += bytes.len() as u64;
+        if !self.is_kept {
+            return;
+        }
+        self.kept_bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = self.pieces.back().map_or(0, |piece| piece.capacity() - piece.len());
+            if room == 0 {
+                self.pieces.push_back(Vec::with_capacity(PIECE_LEN));
+                continue;
+            }
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            if let Some(piece) = self.pieces.back_mut() {
+                piece.extend_from_slice(now);
+            }
+            bytes = later;
+        }
+        self.drop_oldest();
+    }
+
+    /// Drops bytes that are too many, unless a replica lacks them.
+    fn drop_oldest(&mut self) {
+        while let Some(piece) = self.pieces.front()
+            && self.kept_bytes - piece.len() as u64 >= self.kept_bytes_max
+        {
+            let end = self.first() + piece.len() as u64;
+            let is_lacked = self.lacked.is_some_and(|lacked| lacked < end);
+            if is_lacked && self.kept_bytes < self.kept_bytes_max + DROP_BYTES_MIN {
+                return;
+            }
+            self.kept_bytes -= piece.len() as u64;
+            self.pieces.pop_front();
+        }
+    }
+
+    fn mark(&mut self, lsn: u64) {
+        if self.marks.len() >= MARKS_MAX {
+            let mut nth = 0;
+            self.marks.retain(|_| {
+                nth += 1;
+                nth % 2 == 0
+            });
+        }
+        self.marks.push_back((lsn, self.now.offset));
+    }
 }
 
 impl History {
     /// One that begins.
     pub(crate) fn new(id: String) -> Self {
-        Self(Mutex::new(Parts { now: Position { id, offset: 0 }, before: None }))
+        Self(Mutex::new(Parts {
+            now: Position { id, offset: 0 },
+            before: None,
+            epoch: 0,
+            is_kept: false,
+            pieces: VecDeque::new(),
+            kept_bytes: 0,
+            kept_bytes_max: 1 << 20,
+            lacked: None,
+            marks: VecDeque::new(),
+            db: None,
+        }))
     }
 
     /// Where it is now.
@@ -43,7 +152,9 @@ impl History {
 
     /// The data is that of another history now, at this place.
     pub fn take_over(&self, position: Position) {
-        *self.0.lock() = Parts { now: position, before: None };
+        let mut parts = self.0.lock();
+        parts.forget();
+        (parts.now, parts.before, parts.db) = (position, None, None);
     }
 
     /// It goes on under another identifier: the present one stays good for what there is by now.
@@ -52,10 +163,208 @@ impl History {
         let offset = parts.now.offset;
         let before = std::mem::replace(&mut parts.now.id, id);
         parts.before = Some(Position { id: before, offset: offset + 1 });
+        parts.epoch += 1;
     }
 
-    /// As much of the stream has come.
-    pub fn advance(&self, bytes: u64) {
-        self.0.lock().now.offset += bytes;
+    /// Changes whenever what was sent to replicas is not the beginning of what comes next.
+    pub fn epoch(&self) -> u64 {
+        self.0.lock().epoch
+    }
+
+    /// Replicas have to ask again where they are.
+    pub fn begin_epoch(&self) {
+        self.0.lock().epoch += 1;
+    }
+
+    /// `repl-backlog-size`.
+    pub fn set_kept_bytes_max(&self, bytes: u64) {
+        let mut parts = self.0.lock();
+        parts.kept_bytes_max = bytes;
+        parts.drop_oldest();
+    }
+
+    /// Whether bytes are kept.
+    pub fn is_kept(&self) -> bool {
+        self.0.lock().is_kept
+    }
+
+    /// Begins or ends keeping bytes.
+    pub fn keep(&self, is_kept: bool) {
+        let mut parts = self.0.lock();
+        if std::mem::replace(&mut parts.is_kept, is_kept) != is_kept {
+            parts.forget();
+        }
+    }
+
+    /// Appends bytes of the stream, which end with the record of this LSN.
+    pub fn append(&self, bytes: &[u8], lsn: Option<u64>) {
+        let mut parts = self.0.lock();
+        parts.push(bytes);
+        if let Some(lsn) = lsn {
+            parts.mark(lsn);
+        }
+    }
+
+    /// The database of the stream where it is now, if a replica that begins here has to be told.
+    pub fn db(&self) -> Option<u32> {
+        self.0.lock().db
+    }
+
+    /// Notes the database of a primary's stream, which does not tell it again.
+    pub fn set_db(&self, db: Option<u32>) {
+        self.0.lock().db = db;
+    }
+
+    /// Where the kept bytes begin, and how many there are.
+    pub fn kept(&self) -> (u64, u64) {
+        let parts = self.0.lock();
+        (parts.first(), parts.kept_bytes)
+    }
+
+    /// The first byte that a replica lacks: from there on bytes are kept.
+    pub fn set_lacked(&self, lacked: Option<u64>) {
+        let mut parts = self.0.lock();
+        parts.lacked = lacked;
+        parts.drop_oldest();
+    }
+
+    /// Appends up to `max` bytes of the stream from a place on to `out`; returns how many.
+    ///
+    /// # Errors
+    /// They are not kept any more.
+    pub fn read(&self, from: u64, max: usize, out: &mut Vec<u8>) -> Result<usize, Gone> {
+        let parts = self.0.lock();
+        if from < parts.first() || from > parts.now.offset {
+            return Err(Gone);
+        }
+        let (mut skip, mut left) = ((from - parts.first()) as usize, max);
+        for piece in &parts.pieces {
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
+            let bytes = &piece[skip..];
+            let len = bytes.len().min(left);
+            out.extend_from_slice(&bytes[..len]);
+            (skip, left) = (0, left - len);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(max - left)
+    }
+
+    /// Takes the oldest piece that a replica lacks, and where it begins, if there is too much in memory for replicas that
+    /// are behind.
+    pub fn take_oldest(&self) -> Option<(u64, Vec<u8>)> {
+        let mut parts = self.0.lock();
+        if parts.kept_bytes <= parts.kept_bytes_max + BEHIND_BYTES_MAX || parts.pieces.len() < 2 {
+            return None;
+        }
+        let first = parts.first();
+        let piece = parts.pieces.pop_front()?;
+        parts.kept_bytes -= piece.len() as u64;
+        Some((first, piece))
+    }
+
+    /// Where in the stream a record ends: there or somewhat later. `None`: it is not in the stream.
+    pub fn end_of(&self, lsn: u64) -> Option<u64> {
+        let parts = self.0.lock();
+        let at = parts.marks.partition_point(|(marked, _)| *marked < lsn);
+        parts.marks.get(at).map(|(_, offset)| *offset)
+    }
+
+    /// Bytes of memory for the kept bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.lock().pieces.iter().map(|piece| piece.capacity() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(max: u64) -> History {
+        let history = History::new("a".repeat(40));
+        history.keep(true);
+        history.set_kept_bytes_max(max);
+        history
+    }
+
+    fn bytes(range: std::ops::Range<u64>) -> Vec<u8> {
+        range.map(|at| (at % 251) as u8).collect()
+    }
+
+    #[test]
+    fn the_newest_bytes_are_kept_and_read_from_any_place() {
+        let (history, max) = (kept(1 << 20), 1 << 20);
+        let end = 5_000_000;
+        for start in (0..end).step_by(10_000) {
+            history.append(&bytes(start..start + 10_000), None);
+        }
+        let (first, len) = history.kept();
+        assert_eq!((first + len, history.position().offset), (end, end));
+        assert!(len >= max && len <= max + PIECE_LEN as u64 + 10_000, "{len}");
+        for from in [first, first + 1, end - 300_000, end - 1] {
+            let mut out = Vec::new();
+            while out.len() < (end - from) as usize {
+                assert!(history.read(from + out.len() as u64, 65_537, &mut out).unwrap() > 0);
+            }
+            assert_eq!(out, bytes(from..end));
+        }
+        assert_eq!(history.read(end, 10, &mut Vec::new()), Ok(0));
+        assert_eq!(history.read(end + 1, 10, &mut Vec::new()), Err(Gone));
+        assert_eq!(history.read(first - 1, 10, &mut Vec::new()), Err(Gone));
+    }
+
+    #[test]
+    fn what_a_replica_lacks_stays_up_to_a_limit_and_can_be_taken_elsewhere() {
+        let history = kept(1 << 20);
+        history.set_lacked(Some(0));
+        let all = BEHIND_BYTES_MAX + (3 << 20);
+        for start in (0..all).step_by(100_000) {
+            history.append(&bytes(start..start + 100_000), None);
+        }
+        let mut taken = Vec::new();
+        while let Some((start, piece)) = history.take_oldest() {
+            assert_eq!(start, taken.len() as u64);
+            taken.extend_from_slice(&piece);
+        }
+        assert!(!taken.is_empty() && taken == bytes(0..taken.len() as u64));
+        assert_eq!(history.kept().0, taken.len() as u64);
+        history.set_lacked(None);
+        assert!(history.kept().1 <= (1 << 20) + PIECE_LEN as u64);
+        history.set_lacked(Some(0));
+        for _ in 0..(DROP_BYTES_MIN >> 20) + 8 {
+            history.append(&[0; 1 << 20], None);
+        }
+        assert!(history.kept().1 <= DROP_BYTES_MIN + (2 << 20), "{:?}", history.kept());
+    }
+
+    #[test]
+    fn marks_tell_where_records_end_or_a_later_place() {
+        let history = kept(1000);
+        for lsn in 1..=10_000 {
+            history.append(b"12345", (lsn % 3 == 0).then_some(lsn));
+        }
+        for lsn in [1, 2, 3, 5_000, 9_999] {
+            let end = history.end_of(lsn).unwrap();
+            assert!(end >= 5 * lsn && end.is_multiple_of(15), "{lsn}: {end}");
+        }
+        assert_eq!(history.end_of(9_999), Some(5 * 9_999));
+        assert_eq!(history.end_of(10_000), None);
+    }
+
+    #[test]
+    fn names_change_with_the_history() {
+        let history = kept(1000);
+        history.append(b"0123456789", None);
+        history.rename("b".repeat(40));
+        assert_eq!(history.position(), Position { id: "b".repeat(40), offset: 10 });
+        assert_eq!(history.before(), Some(Position { id: "a".repeat(40), offset: 11 }));
+        assert_eq!(history.kept(), (0, 10));
+        let there = Position { id: "c".repeat(40), offset: 77 };
+        history.take_over(there.clone());
+        assert_eq!((history.position(), history.before(), history.kept()), (there, None, (77, 0)));
     }
 }

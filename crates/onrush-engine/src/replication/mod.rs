@@ -1,23 +1,104 @@
-//! Replication: the role of this server and the history of its data.
+//! Replication: the role of this server, the history of its data, and its replicas.
+//!
+//! Everything that waits for sockets or files is the server's: its thread `replica` follows a primary, and its thread
+//! `replicas` serves replicas. Here is what both share with commands.
 
+pub mod attached;
 pub mod history;
 pub mod role;
+mod stream;
+pub mod waits;
 
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use onrush_persist::SinkId;
+use parking_lot::Mutex;
+
+use attached::Attached;
 use history::History;
 use role::Role;
+use waits::Waits;
+
+/// Wakes the thread that serves replicas.
+type Waker = Box<dyn Fn() + Send + Sync>;
 
 /// What all threads share of replication.
-#[derive(Debug)]
 pub struct Replication {
     /// Whether this server is a primary or a replica.
     pub role: Role,
     /// What its data has been through.
     pub history: History,
+    /// The replicas.
+    pub attached: Attached,
+    /// Clients that wait for them.
+    pub waits: Waits,
+    /// Counters of synchronizations.
+    pub syncs: SyncCounters,
+    /// The sink that makes the stream, while this server is a primary that keeps one.
+    sink: Mutex<Option<SinkId>>,
+    /// Whether the stream has to say its database before the next command.
+    wants_select: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+/// Counters of INFO.
+#[derive(Debug, Default)]
+pub struct SyncCounters {
+    /// Replicas that got all data.
+    pub full: AtomicU64,
+    /// Replicas that went on where they were.
+    pub partial_ok: AtomicU64,
+    /// Replicas that wanted to go on, and could not.
+    pub partial_err: AtomicU64,
+    /// Bytes from the primary.
+    pub input_bytes: AtomicU64,
+    /// Bytes to replicas.
+    pub output_bytes: AtomicU64,
 }
 
 impl Replication {
     /// A primary with this identifier of its history.
     pub(crate) fn new(id: String) -> Self {
-        Self { role: Role::default(), history: History::new(id) }
+        Self {
+            role: Role::default(),
+            history: History::new(id),
+            attached: Attached::default(),
+            waits: Waits::default(),
+            syncs: SyncCounters::default(),
+            sink: Mutex::default(),
+            wants_select: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// Sets how to wake the thread that serves replicas. Call this once.
+    pub fn set_waker(&self, waker: Waker) {
+        // This is called once.
+        let _ = self.waker.set(waker);
+    }
+
+    /// Wakes that thread: the stream has grown, or somebody waits for replicas.
+    pub fn wake(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
+        }
+    }
+
+    /// The stream says its database before the next command: a replica begins here. The caller has the whole keyspace, and
+    /// the log has been flushed.
+    pub fn select_again(&self) {
+        self.wants_select.store(true, Relaxed);
+    }
+
+    fn take_select(&self) -> bool {
+        self.wants_select.load(Relaxed) && self.wants_select.swap(false, Relaxed)
+    }
+}
+
+impl fmt::Debug for Replication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replication").field("role", &self.role).field("history", &self.history).finish_non_exhaustive()
     }
 }

@@ -14,6 +14,9 @@ use crate::error::CommandError;
 /// Writes that clients send to a replica.
 pub(crate) const READ_ONLY: CommandError = CommandError::fixed("READONLY You can't write against a read only replica.");
 
+/// Writes while there are too few replicas.
+pub(crate) const LACKS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
+
 /// Commands that need data which may be old.
 pub(crate) const PRIMARY_DOWN: CommandError =
     CommandError::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
@@ -91,6 +94,7 @@ const TAKES_WRITES: u8 = 1 << 1;
 const HIDES_STALE: u8 = 1 << 2;
 const IS_CONNECTED: u8 = 1 << 3;
 const COUNTS_MEMORY: u8 = 1 << 4;
+const LACKS_REPLICAS: u8 = 1 << 5;
 
 /// The role, the link to the primary if there is one, and what a replica does.
 #[derive(Debug, Default)]
@@ -138,7 +142,26 @@ impl Role {
         self.bits.load(Relaxed) & (IS_REPLICA | TAKES_WRITES) == IS_REPLICA
     }
 
-    /// Whether a replica's clients may read.
+    /// Whether clients may not write, as this is a replica or has too few of them.
+    #[inline]
+    pub fn refuses_writes(&self) -> bool {
+        let bits = self.bits.load(Relaxed);
+        bits & (IS_REPLICA | TAKES_WRITES) == IS_REPLICA || bits & LACKS_REPLICAS != 0
+    }
+
+    /// Whether this is a primary with too few replicas (`min-replicas-to-write`).
+    pub fn lacks_replicas(&self) -> bool {
+        self.has(LACKS_REPLICAS)
+    }
+
+    /// Sets whether there are too few replicas.
+    pub fn set_lacks_replicas(&self, lacks: bool) {
+        if self.has(LACKS_REPLICAS) != lacks {
+            self.set_bit(LACKS_REPLICAS, lacks);
+        }
+    }
+
+    /// Whether clients of a replica may write.
     pub fn takes_writes(&self) -> bool {
         self.has(TAKES_WRITES)
     }

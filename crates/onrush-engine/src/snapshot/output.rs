@@ -12,6 +12,8 @@ pub enum Purpose {
     File,
     /// The base of the append-only file.
     LogBase,
+    /// Replicas that need all data.
+    Replicas,
 }
 
 /// Why a snapshot has no result.

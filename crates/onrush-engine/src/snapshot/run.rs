@@ -42,6 +42,8 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
         output.abandon(&NoResult::Unwanted("another one is under way".to_owned()));
         return None;
     }
+    // The stream is where the data is.
+    shared.log.flush();
     let keyspace = &shared.keyspace;
     let sizes = (0..keyspace.databases())
         .map(|db| keyspace.db(db).map_or((0, 0), |db| (db.len() as u64, db.volatile_len() as u64)))
@@ -72,13 +74,21 @@ fn usage(shared: &Shared) -> Usage {
 }
 
 fn aux(shared: &Shared, cut: &Cut, purpose: Purpose) -> Vec<(&'static str, String)> {
-    vec![
+    let mut aux = vec![
         ("redis-ver", REDIS_VERSION.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
         ("ctime", (cut.cut_ms / 1000).to_string()),
         ("used-mem", shared.used_memory().to_string()),
-        ("aof-base", u8::from(purpose == Purpose::LogBase).to_string()),
-    ]
+    ];
+    let history = &shared.replication.history;
+    if purpose != Purpose::LogBase && (history.is_kept() || shared.replication.role.is_replica()) {
+        let position = history.position();
+        aux.push(("repl-stream-db", history.db().unwrap_or(0).to_string()));
+        aux.push(("repl-id", position.id));
+        aux.push(("repl-offset", position.offset.to_string()));
+    }
+    aux.push(("aof-base", u8::from(purpose == Purpose::LogBase).to_string()));
+    aux
 }
 
 /// Takes one snapshot after the other, for as long as the process lives, as the thread for snapshots.
@@ -145,6 +155,7 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, NoResult>) -> R
             let what = match underway.purpose {
                 Purpose::File => "DB saved on disk",
                 Purpose::LogBase => "Append-only file rewritten",
+                Purpose::Replicas => "Data for replicas is ready",
             };
             tracing::info!("{what}: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
             Ok(())

@@ -308,6 +308,16 @@ settings! {
     replica_announce_ip: String = "replica-announce-ip",
     /// The port that this replica tells its primary; 0: the one it listens on.
     replica_announce_port: u64 = "replica-announce-port",
+    /// Good replicas without which writes are refused.
+    min_replicas_to_write: u64 = "min-replicas-to-write",
+    /// Seconds of silence after which a replica is no good one; 0: `min-replicas-to-write` means nothing.
+    min_replicas_max_lag: u64 = "min-replicas-max-lag",
+    /// Bytes of the stream that are kept for replicas.
+    repl_backlog_size: u64 = "repl-backlog-size",
+    /// Seconds without a replica after which nothing of the stream is kept; 0: never.
+    repl_backlog_ttl: u64 = "repl-backlog-ttl",
+    /// Seconds between two PINGs of the stream.
+    repl_ping_replica_period: u64 = "repl-ping-replica-period",
     /// Seconds of silence after which a link between primary and replica is given up.
     repl_timeout: u64 = "repl-timeout",
     /// Port for TLS; 0 listens on none.

@@ -49,18 +49,18 @@ const NO_LOCALE: &str = "texts are compared byte by byte";
 const NO_MODULES: &str = "there are no modules";
 const NO_OS: &str = "left to the service manager";
 const NO_REHASH: &str = "the table of a shard is small and grows at once";
-const NO_REPLICATION: &str = "there is no replication";
 const ALWAYS_LAZY: &str = "data that a full sync replaces is always freed in the background";
 const SPOOLED: &str = "the data of a full sync is always checked on the disk before it replaces what there is";
+const ALWAYS_SPOOLED: &str = "the data for replicas goes through a file without a name, and to them as it is made";
+const NO_DELAY: &str = "replicas that come later join the data that is on its way";
+const ONE_CONNECTION: &str = "the data and the stream come over one connection";
 const NO_TITLE: &str = "the process keeps its title";
-
-const REPLICATION_REFUSED: &str = "replication is not supported yet";
 
 /// All directives.
 pub static DIRECTIVES: &[Directive] = &[
     // Network.
     special("bind", Addresses, "127.0.0.1 -::1").apply(),
-    text("bind-source-addr", "").no_effect(NO_REPLICATION),
+    text("bind-source-addr", "").no_effect("the system chooses it"),
     integer("port", 0, 65535, "6379").apply(),
     integer("tcp-backlog", 0, I32_MAX, "511").immutable(),
     text("unixsocket", "").immutable(),
@@ -113,7 +113,7 @@ pub static DIRECTIVES: &[Directive] = &[
     text("bgsave-cpulist", "").alias("bgsave_cpulist").immutable().no_effect(NO_OS),
     integer("io-threads", 1, 128, "1").immutable().no_effect(NO_IO_THREADS),
     boolean("io-threads-do-reads", "no").immutable().no_effect(NO_IO_THREADS),
-    integer("shutdown-timeout", 0, I32_MAX, "10").no_effect(NO_REPLICATION),
+    integer("shutdown-timeout", 0, I32_MAX, "10").no_effect("the end does not wait for replicas"),
     special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default"),
     special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default"),
     boolean("jemalloc-bg-thread", "yes").no_effect("the allocator needs no thread for that"),
@@ -183,7 +183,7 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("stop-writes-on-bgsave-error", "yes"),
     boolean("rdbcompression", "yes"),
     boolean("rdbchecksum", "yes").immutable(),
-    boolean("rdb-del-sync-files", "no").no_effect(NO_REPLICATION),
+    boolean("rdb-del-sync-files", "no").no_effect("files of synchronizations have no names"),
     boolean("rdb-save-incremental-fsync", "yes"),
     integer("rdb-key-save-delay", I32_MIN, I32_MAX, "0").hidden().no_effect("only Redis's own tests use it"),
     integer("key-load-delay", I32_MIN, I32_MAX, "0").hidden().no_effect("only Redis's own tests use it"),
@@ -213,24 +213,25 @@ pub static DIRECTIVES: &[Directive] = &[
     boolean("replica-read-only", "yes").alias("slave-read-only"),
     boolean("replica-lazy-flush", "no").alias("slave-lazy-flush").no_effect(ALWAYS_LAZY),
     boolean("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
-    memory("replica-full-sync-buffer-limit", 0, BYTES_MAX, "0").no_effect(NO_REPLICATION),
-    boolean("replica-ignore-disk-write-errors", "no").no_effect(NO_REPLICATION),
+    memory("replica-full-sync-buffer-limit", 0, BYTES_MAX, "0").no_effect(ONE_CONNECTION),
+    boolean("replica-ignore-disk-write-errors", "no").no_effect("a replica goes on when its disk fails"),
     boolean("replica-announced", "yes"),
     text("replica-announce-ip", "").alias("slave-announce-ip"),
     integer("replica-announce-port", 0, 65535, "0").alias("slave-announce-port"),
     integer("replica-priority", 0, I32_MAX, "100").alias("slave-priority"),
-    integer("min-replicas-to-write", 0, I32_MAX, "0").alias("min-slaves-to-write").only_default(REPLICATION_REFUSED),
-    integer("min-replicas-max-lag", 0, I32_MAX, "10").alias("min-slaves-max-lag").no_effect(NO_REPLICATION),
-    boolean("repl-diskless-sync", "yes").no_effect(NO_REPLICATION),
-    integer("repl-diskless-sync-delay", 0, I32_MAX, "5").no_effect(NO_REPLICATION),
-    integer("repl-diskless-sync-max-replicas", 0, I32_MAX, "0").no_effect(NO_REPLICATION),
+    integer("min-replicas-to-write", 0, I32_MAX, "0").alias("min-slaves-to-write"),
+    integer("min-replicas-max-lag", 0, I32_MAX, "10").alias("min-slaves-max-lag"),
+    boolean("repl-diskless-sync", "yes").no_effect(ALWAYS_SPOOLED),
+    integer("repl-diskless-sync-delay", 0, I32_MAX, "5").no_effect(NO_DELAY),
+    integer("repl-diskless-sync-max-replicas", 0, I32_MAX, "0").no_effect(NO_DELAY),
     one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").no_effect(SPOOLED),
-    boolean("repl-disable-tcp-nodelay", "no").no_effect(NO_REPLICATION),
-    integer("repl-ping-replica-period", 1, I32_MAX, "10").alias("repl-ping-slave-period").no_effect(NO_REPLICATION),
+    boolean("repl-disable-tcp-nodelay", "no").no_effect("the stream is sent in large pieces while there is much of it"),
+    integer("repl-ping-replica-period", 1, I32_MAX, "10").alias("repl-ping-slave-period"),
     integer("repl-timeout", 1, I32_MAX, "60"),
-    memory("repl-backlog-size", 1, BYTES_MAX, "1mb").clamped(16 << 10, I64_MAX).no_effect(NO_REPLICATION),
-    integer("repl-backlog-ttl", 0, I64_MAX, "3600").no_effect(NO_REPLICATION),
-    one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").no_effect(NO_REPLICATION),
+    memory("repl-backlog-size", 1, BYTES_MAX, "1mb").clamped(16 << 10, I64_MAX),
+    integer("repl-backlog-ttl", 0, I64_MAX, "3600"),
+    one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore")
+        .no_effect("a command that fails in a replica is logged"),
     // Cluster.
     boolean("cluster-enabled", "no").immutable().only_default("cluster mode is not supported yet"),
     text("cluster-config-file", "nodes.conf").immutable().no_effect(NO_CLUSTER),

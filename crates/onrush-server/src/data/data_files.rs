@@ -13,6 +13,7 @@ use crate::data::loading::{check_file, load_file, reload_log};
 use crate::data::saving;
 use crate::process::host::DataFiles;
 use crate::process::server::Server;
+use crate::replicas::PayloadOutput;
 
 /// Those of a server.
 pub struct ServersFiles(pub &'static Server);
@@ -20,6 +21,10 @@ pub struct ServersFiles(pub &'static Server);
 impl DataFiles for ServersFiles {
     fn create_base(&self) -> io::Result<Box<dyn Output>> {
         create_base(self.0)
+    }
+
+    fn create_payload(&self) -> io::Result<Box<dyn Output>> {
+        Ok(Box::new(PayloadOutput::new(self.0)?))
     }
 
     fn end_log(&self) -> io::Result<()> {

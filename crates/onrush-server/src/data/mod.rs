@@ -9,3 +9,4 @@ pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod saving;
 pub(crate) mod snapshot_file;
+pub(crate) mod unnamed;

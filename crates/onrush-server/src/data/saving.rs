@@ -201,6 +201,8 @@ pub fn begin_now(server: &'static Server, purpose: Purpose) -> Result<(), NotBeg
 
 /// Begins a snapshot that the thread for snapshots goes on with; returns whether it has begun.
 fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bool {
+    // Between two parts of a primary's stream the data has a place in it.
+    let _held = server.host.replica.hold_stream();
     let output = Arc::new(Mutex::new(Some(output)));
     let taken = Arc::clone(&output);
     let begun = with_keyspace(server, move || {

@@ -28,6 +28,7 @@ use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::session::{Session, States};
 use onrush_engine::observe::slow_batch::BatchTimes;
 use onrush_engine::observe::stats::ThreadStats;
+use onrush_engine::replication::attached::SyncRequest;
 use onrush_engine::settings::Pause;
 use onrush_resp::{Decoder, Reply};
 
@@ -158,6 +159,37 @@ impl Connection {
             && self.session.waiter.is_none()
             && self.alarm.is_none()
             && !(self.eof || self.closing || self.session.handle.is_killed())
+    }
+
+    /// Whether it is the connection of a replica from now on: it has sent PSYNC, and all replies are written.
+    pub fn is_of_replica(&self) -> bool {
+        self.session.sync_request.is_some() && self.reply.is_empty() && !self.is_killed()
+    }
+
+    /// What it has asked for as a replica.
+    pub fn take_sync_request(&mut self) -> Option<Box<SyncRequest>> {
+        self.session.sync_request.take()
+    }
+
+    /// Its client, as others see it.
+    pub fn handle(&self) -> &Arc<ClientHandle> {
+        &self.session.handle
+    }
+
+    /// Its socket, once it has left its worker.
+    pub fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+
+    /// The thread that serves replicas watches the socket from now on; waking `waker` has it look at its client.
+    ///
+    /// # Errors
+    /// The system cannot watch the socket.
+    pub fn watch(&mut self, registry: &Registry, token: Token, waker: &Waker) -> io::Result<()> {
+        self.session.handle.set_waker(waker);
+        self.socket.register(registry, token)?;
+        self.socket.look();
+        Ok(())
     }
 
     /// Leaves its worker, whose `registry` watched the socket.

@@ -27,7 +27,7 @@ use crate::net::peers::Peers;
 use crate::process::files::Files;
 use crate::process::options::options;
 use crate::process::os;
-use crate::{replica, tls};
+use crate::{replica, replicas, tls};
 
 /// What the process does with data files: this needs the server.
 pub trait DataFiles: Send + Sync {
@@ -36,6 +36,12 @@ pub trait DataFiles: Send + Sync {
     /// # Errors
     /// The system's; there is no such file.
     fn create_base(&self) -> io::Result<Box<dyn Output>>;
+
+    /// Makes what a snapshot for replicas is written to.
+    ///
+    /// # Errors
+    /// No replica waits for one.
+    fn create_payload(&self) -> io::Result<Box<dyn Output>>;
 
     /// Ends the append-only file before the process ends. No thread may be in the keyspace. Takes a bounded time.
     ///
@@ -149,6 +155,8 @@ pub struct Host {
     pub peers: Arc<Peers>,
     /// What the thread that follows a primary is asked.
     pub replica: replica::Service,
+    /// The way to the thread that serves replicas.
+    pub replicas: replicas::Service,
     /// Which workers have not finished a round for a while.
     pub stuck: Box<[AtomicBool]>,
     /// Whether the process ends.
@@ -179,6 +187,7 @@ impl Host {
             tls: tls::service::Service::default(),
             peers: Arc::default(),
             replica: replica::Service::default(),
+            replicas: replicas::Service::default(),
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -526,8 +535,10 @@ impl Process for Host {
     }
 
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
-        if purpose == Purpose::LogBase {
-            return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base();
+        match purpose {
+            Purpose::File => {}
+            Purpose::LogBase => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base(),
+            Purpose::Replicas => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_payload(),
         }
         let options = {
             let config = self.config.read();
@@ -579,6 +590,7 @@ impl Process for Host {
             maxmemory_policy: config.maxmemory_policy,
             repl_backlog_bytes: number(config.get("repl-backlog-size")),
             replica_priority: config.replica_priority,
+            replicas_min: config.min_replicas_to_write,
             is_replica_announced: config.replica_announced,
             workers_used: self.workers_used.load(Relaxed),
             peers_kept: self.peers.count(),

@@ -27,7 +27,7 @@ use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
 use crate::workers::mailbox::Mailbox;
 use crate::workers::{cron, watchdog, worker};
-use crate::{replica, tls};
+use crate::{replica, replicas, tls};
 
 /// Runs a server with this configuration until a signal or SHUTDOWN stops it.
 ///
@@ -116,6 +116,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     replica::begin(server);
+    replicas::start(server).map_err(text("Can't start the thread that serves replicas"))?;
     replica::start(server).map_err(text("Can't start the thread that follows a primary"))?;
     saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;

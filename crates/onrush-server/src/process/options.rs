@@ -46,8 +46,11 @@ pub fn options(config: &Config) -> Options {
         output_limits: OutputLimits {
             normal: config.client_output_buffer_limit.normal,
             pubsub: config.client_output_buffer_limit.pubsub,
+            replica: config.client_output_buffer_limit.replica,
         },
         rdb_compression: config.rdbcompression,
+        backlog_bytes: config.repl_backlog_size,
+        replicas_min: if config.min_replicas_max_lag > 0 { config.min_replicas_to_write as u32 } else { 0 },
         replica: ReplicaOptions {
             is_read_only: config.replica_read_only,
             serves_stale_data: config.replica_serve_stale_data,

@@ -3,7 +3,7 @@
 //! What comes is checked and kept in a file without a name. Only data that is whole replaces the old one: a primary that
 //! ends or lies in the middle of it changes nothing here.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -22,6 +22,7 @@ use super::link::{End, Link};
 use crate::data::append_only::{turn_off, turn_on};
 use crate::data::loading::{Whole, check_rdb, load_rdb};
 use crate::data::saving;
+use crate::data::unnamed::unnamed_file;
 use crate::process::server::Server;
 
 /// The length of the mark behind data whose length is not told.
@@ -83,16 +84,6 @@ fn parse(line: &str) -> Result<Length, End> {
         Some(mark) => mark.as_bytes().try_into().map(Length::Mark).map_err(|_| wrong()),
         None => length.parse().map(Length::Left).map_err(|_| wrong()),
     }
-}
-
-/// A file that is gone when it is closed.
-fn unnamed_file(dir: &Path) -> io::Result<File> {
-    let path = dir.join(format!("temp-replica-{}.rdb", std::process::id()));
-    // One of an earlier process with this number.
-    let _ = std::fs::remove_file(&path);
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 /// Data on its way: what is read of it is in the file, too.

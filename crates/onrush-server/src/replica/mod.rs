@@ -38,6 +38,7 @@ pub fn begin(server: &Server) {
         && let Ok(port) = port.parse()
     {
         server.replication.role.set_primary(Some(Primary { host: host.to_owned(), port }));
+        server.replication.history.keep(true);
     }
 }
 
@@ -142,15 +143,24 @@ fn change_role(server: &'static Server, request: Request) {
     server.log.flush();
     let replication = &server.replication;
     let was_replica = replication.role.is_replica();
+    // Replicas ask again where they are.
+    replication.history.begin_epoch();
     replication.role.set_primary(primary.clone());
     match (&primary, was_replica) {
         (Some(primary), false) => {
             tracing::info!("This server is a replica of {primary} from now on");
+            replication.end_stream(server.engine());
+            replication.history.keep(true);
             unblock_all(server.engine());
         }
         (Some(primary), true) => tracing::info!("This replica follows {primary} from now on"),
         (None, true) => {
             replication.history.rename(server.new_replid());
+            replication.history.set_db(None);
+            if let Err(error) = replication.begin_stream(server.engine()) {
+                tracing::error!("Can't keep the stream for replicas: {error}");
+                replication.history.keep(false);
+            }
             tracing::info!("This server is a primary from now on");
         }
         (None, false) => {}

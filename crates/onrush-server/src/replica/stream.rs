@@ -58,7 +58,7 @@ impl Follower {
                     Part::Commands { .. } => self.execute(server, &link.bytes()[..len])?,
                     Part::AckWanted { .. } => {
                         is_asked = true;
-                        server.replication.history.advance(len as u64);
+                        server.replication.history.append(&link.bytes()[..len], None);
                     }
                 }
                 link.take(len);
@@ -107,7 +107,12 @@ impl Follower {
                 }
             }
         }
-        server.replication.history.advance(bytes.len() as u64);
+        let history = &server.replication.history;
+        history.append(bytes, None);
+        if history.db() != Some(self.client.db()) {
+            history.set_db(Some(self.client.db()));
+        }
+        server.replication.wake();
         drop(held);
         for failure in answers.failures() {
             note_failure(failure);

@@ -387,9 +387,13 @@ impl Worker {
 
     #[cold]
     fn end(&mut self, index: usize) {
-        let Some(place) = self.places.try_remove(index) else { return };
+        let Some(mut place) = self.places.try_remove(index) else { return };
         if let Some(at) = place.alarm {
             self.alarms.remove(&(at, index));
+        }
+        if place.connection.is_of_replica() && place.connection.leave(self.poll.registry()).is_ok() {
+            self.server.host.replicas.take(place.connection);
+            return;
         }
         caught(|| drop(place));
     }

@@ -91,8 +91,10 @@ enum ClientType {
     Normal,
     /// With subscriptions.
     Pubsub,
-    /// `master` and `replica` (or `slave`): no client has this type.
-    Other,
+    /// A replica.
+    Replica,
+    /// `master`: no client has this type, as the link to it is no client.
+    Primary,
 }
 
 impl ClientType {
@@ -100,13 +102,18 @@ impl ClientType {
         match word.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Self::Normal),
             b"pubsub" => Ok(Self::Pubsub),
-            b"master" | b"replica" | b"slave" => Ok(Self::Other),
+            b"replica" | b"slave" => Ok(Self::Replica),
+            b"master" => Ok(Self::Primary),
             _ => Err(CommandError::bytes([b"ERR Unknown client type '", error::quoted(word), b"'"].concat())),
         }
     }
 
     fn of(client: &ClientHandle) -> Self {
-        if client.has_subscriptions() { Self::Pubsub } else { Self::Normal }
+        match client.has_subscriptions() {
+            _ if client.is_replica.load(Relaxed) => Self::Replica,
+            true => Self::Pubsub,
+            false => Self::Normal,
+        }
     }
 }
 
@@ -447,7 +454,7 @@ mod tests {
         assert!(KillFilter { skip_me: false, ..all() }.matches(&client, 7, 0));
         assert!(KillFilter { id: Some(7), user: Some(b"default"), ..all() }.matches(&client, 1, 0));
         assert!(!KillFilter { id: Some(7), addr: Some(b"127.0.0.1:6"), ..all() }.matches(&client, 1, 0));
-        assert!(!KillFilter { kind: Some(ClientType::Other), ..all() }.matches(&client, 1, 0));
+        assert!(!KillFilter { kind: Some(ClientType::Replica), ..all() }.matches(&client, 1, 0));
         assert!(!KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 1_999));
         assert!(KillFilter { age_min_seconds: Some(2), ..all() }.matches(&client, 1, 2_000));
     }

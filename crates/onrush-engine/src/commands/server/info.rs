@@ -14,6 +14,7 @@ use crate::eviction::state::Eviction;
 use crate::messages::kind::Kind;
 use crate::observe::acl_log::Reason;
 use crate::observe::stats::CommandCounters;
+use crate::replication::attached::Phase;
 use crate::replication::history::NO_ID;
 use crate::replication::role::{LinkState, Primary};
 use crate::scripts::LibraryCounts;
@@ -393,13 +394,17 @@ fn traffic(engine: &Engine, text: &mut Text) {
     text.line("instantaneous_ops_per_sec", samples.ops_per_s);
     text.line("total_net_input_bytes", stats.sum(|thread| &thread.net_input_bytes));
     text.line("total_net_output_bytes", stats.sum(|thread| &thread.net_output_bytes));
-    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    let syncs = &engine.replication.syncs;
+    text.line("total_net_repl_input_bytes", syncs.input_bytes.load(Relaxed));
+    text.line("total_net_repl_output_bytes", syncs.output_bytes.load(Relaxed));
     text.line("instantaneous_input_kbps", kilobytes(samples.input_bytes_per_s));
     text.line("instantaneous_output_kbps", kilobytes(samples.output_bytes_per_s));
     text.line("instantaneous_input_repl_kbps", "0.00");
     text.line("instantaneous_output_repl_kbps", "0.00");
     text.line("rejected_connections", engine.stats.connections_rejected.load(Relaxed));
-    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.line("sync_full", syncs.full.load(Relaxed));
+    text.line("sync_partial_ok", syncs.partial_ok.load(Relaxed));
+    text.line("sync_partial_err", syncs.partial_err.load(Relaxed));
 }
 
 fn pipeline(engine: &Engine, text: &mut Text) {
@@ -427,16 +432,29 @@ fn replication(engine: &Engine, text: &mut Text) {
         Some(primary) => replica(engine, &primary, text),
         None => text.line("role", "master"),
     }
-    text.line("connected_slaves", 0);
+    let replicas = engine.replication.attached.all();
+    text.line("connected_slaves", replicas.len());
+    if engine.process.facts().replicas_min > 0 {
+        text.line("min_slaves_good_slaves", engine.replication.attached.good());
+    }
+    let now_ms = engine.clock.unix_ms();
+    for (nth, replica) in replicas.iter().enumerate() {
+        let phase = replica.phase();
+        let (ip, port, offset) = (replica.ip(), replica.introduction.port, replica.acknowledged());
+        let lag = if phase == Phase::Online { replica.silent_ms(now_ms) / 1000 } else { 0 };
+        text.push(format_args!("slave{nth}:ip={ip},port={port},state={},offset={offset},lag={lag}\r\n", phase.name()));
+    }
     text.line("master_failover_state", "no-failover");
     let (position, before) = (engine.replication.history.position(), engine.replication.history.before());
     text.line("master_replid", position.id);
     text.line("master_replid2", before.as_ref().map_or(NO_ID, |before| &before.id));
     text.line("master_repl_offset", position.offset);
     text.line("second_repl_offset", before.as_ref().map_or(-1, |before| before.offset as i64));
-    text.line("repl_backlog_active", 0);
+    let (is_kept, (first, len)) = (engine.replication.history.is_kept(), engine.replication.history.kept());
+    text.line("repl_backlog_active", u8::from(is_kept));
     text.line("repl_backlog_size", engine.process.facts().repl_backlog_bytes);
-    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    text.line("repl_backlog_first_byte_offset", if is_kept { first + 1 } else { 0 });
+    text.line("repl_backlog_histlen", len);
 }
 
 /// The link of a replica to its primary.

@@ -8,6 +8,7 @@ pub(crate) mod memory;
 pub mod metrics;
 pub(crate) mod modules;
 pub(crate) mod persistence;
+pub(crate) mod replicas;
 pub(crate) mod replication;
 pub(crate) mod replication_specs;
 pub(crate) mod specs;

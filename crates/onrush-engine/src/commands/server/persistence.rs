@@ -82,7 +82,7 @@ fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
 fn refusal(wanted: Purpose, runs: Purpose) -> CommandError {
     match (wanted, runs) {
         (Purpose::LogBase, _) => REWRITE_IN_PROGRESS,
-        (Purpose::File, Purpose::File) => IN_PROGRESS,
+        (Purpose::File, Purpose::File | Purpose::Replicas) | (Purpose::Replicas, _) => IN_PROGRESS,
         (Purpose::File, Purpose::LogBase) => LOG_IS_REWRITTEN,
     }
 }
@@ -122,7 +122,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
             result.is_ok().then(begun);
             waiter.finish(engine, |out| match result {
                 Ok(()) => out.simple(started),
-                Err(NotBegun::Second(Purpose::File)) if purpose == Purpose::LogBase => {
+                Err(NotBegun::Second(Purpose::File | Purpose::Replicas)) if purpose == Purpose::LogBase => {
                     engine.snapshots.schedule(purpose);
                     out.simple(REWRITE_SCHEDULED);
                 }

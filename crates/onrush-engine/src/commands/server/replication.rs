@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use onrush_resp::Reply;
-
-use crate::blocking::waiter::OnTimeout;
-use crate::clients::durability::Level;
+use crate::blocking::waiter::{OnTimeout, Waiter};
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
+use crate::replication::attached::Phase;
 use crate::replication::role::{LinkState, Primary};
+use crate::replication::waits::Goal;
 
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
@@ -21,6 +20,7 @@ const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER tim
 /// `ROLE`
 pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
     let replication = &ctx.engine.replication;
+    let offset = replication.history.position().offset as i64;
     if let Some(primary) = replication.role.primary() {
         let state = replication.role.link().state;
         ctx.out.array(5);
@@ -28,14 +28,21 @@ pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.bulk(primary.host.as_bytes());
         ctx.out.int(primary.port.into());
         ctx.out.bulk(state.name().as_bytes());
-        let offset = replication.history.position().offset as i64;
         ctx.out.int(if state == LinkState::Connected { offset } else { -1 });
         return Ok(());
     }
+    let replicas = replication.attached.all();
+    let online: Vec<_> = replicas.iter().filter(|replica| replica.phase() == Phase::Online).collect();
     ctx.out.array(3);
     ctx.out.bulk(b"master");
-    ctx.out.int(0);
-    ctx.out.array(0);
+    ctx.out.int(offset);
+    ctx.out.array(online.len());
+    for replica in online {
+        ctx.out.array(3);
+        ctx.out.bulk(replica.ip().as_bytes());
+        ctx.out.bulk(replica.introduction.port.to_string().as_bytes());
+        ctx.out.bulk(replica.acknowledged().to_string().as_bytes());
+    }
     Ok(())
 }
 
@@ -81,17 +88,19 @@ const NO_AOF_WAIT_ON_A_REPLICA: CommandError = CommandError::fixed(
      not propagated.",
 );
 
-/// `WAIT numreplicas timeout`: no replica ever acknowledges a write, so the client waits until the timeout
+/// `WAIT numreplicas timeout`: what has been written so far, by this client and others
 pub(crate) fn wait(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.engine.replication.role.is_replica() {
         return Err(NOT_ON_A_REPLICA.into());
     }
     let wanted = ctx.int(1)?;
     let deadline_ms = ctx.deadline_from_ms(2)?;
-    wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zero)
+    let replicas = usize::try_from(wanted).unwrap_or(0);
+    wait_for(ctx, Goal { lsn: ctx.engine.log.last_lsn(), replicas, disks: None }, deadline_ms)?;
+    Ok(())
 }
 
-/// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on the disk; no replica ever acknowledges anything
+/// `WAITAOF numlocal numreplicas timeout`: waits until what was written so far is on disks
 pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let of_this_server = ctx.int(1)?;
     if ctx.engine.replication.role.is_replica() {
@@ -101,56 +110,50 @@ pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(NOT_A_FLAG.into());
     }
     let wanted = ctx.int_or(2, error::NOT_POSITIVE)?;
-    if wanted < 0 {
-        return Err(error::NOT_POSITIVE.into());
-    }
+    let replicas = usize::try_from(wanted).map_err(|_| error::NOT_POSITIVE)?;
     let deadline_ms = ctx.deadline_from_ms(3)?;
-    if of_this_server == 0 {
-        return wait_for_replicas(ctx, wanted, deadline_ms, OnTimeout::Zeros);
-    }
-    let durability = &ctx.engine.durability;
-    if !durability.is_on() {
+    let (engine, own) = (ctx.engine, of_this_server == 1);
+    if own && !engine.durability.is_on() {
         return Err(NOTHING_LOCAL.into());
     }
-    // What this client has written, and what others have written so far.
-    let lsn = ctx.engine.log.last_lsn();
-    let on_timeout = if durability.has(Level::Durable, lsn) { OnTimeout::OneAndZero } else { OnTimeout::Zeros };
-    if wanted == 0 && on_timeout == OnTimeout::OneAndZero {
-        on_timeout.append_to(ctx.out);
-        return Ok(());
-    }
-    let waiter = ctx.block_without_keys(deadline_ms, on_timeout)?;
-    if wanted == 0
-        && let Some(waiter) = waiter
-    {
-        let (engine, late) = (ctx.engine, Arc::downgrade(&waiter));
+    let lsn = engine.log.last_lsn();
+    let Some(waiter) = wait_for(ctx, Goal { lsn, replicas, disks: Some(own) }, deadline_ms)? else { return Ok(()) };
+    if own {
+        let late = Arc::downgrade(&waiter);
         let waits = Weak::clone(&late);
-        // The log may end without it.
-        let answer = move |out: &mut Reply| match engine.durability.has_given_up(lsn) {
-            true => out.error_bytes(NOTHING_LOCAL.as_bytes()),
-            false => OnTimeout::OneAndZero.append_to(out),
-        };
-        let wake = move || {
-            if let Some(late) = late.upgrade() {
-                late.finish(engine, answer);
+        let wake = move || match late.upgrade() {
+            // The log has ended without it.
+            Some(late) if engine.durability.has_given_up(lsn) => {
+                late.finish(engine, |out| out.error_bytes(NOTHING_LOCAL.as_bytes()));
             }
+            _ => engine.replication.waits.look(engine),
         };
         // The session has its waiter as long as it waits.
-        if !durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
-            waiter.finish(engine, answer);
+        if !engine.durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
+            engine.replication.waits.look(engine);
         }
     }
     Ok(())
 }
 
-fn wait_for_replicas(ctx: &mut Ctx<'_>, wanted: i64, deadline_ms: Option<i64>, on_timeout: OnTimeout) -> CommandResult {
-    if wanted > 0 {
-        // Only the timeout or CLIENT UNBLOCK ends this.
-        ctx.block_without_keys(deadline_ms, on_timeout)?;
-    } else {
-        on_timeout.append_to(ctx.out);
+/// Waits until a goal is reached; returns the waiter if it is not by now.
+fn wait_for(ctx: &mut Ctx<'_>, goal: Goal, deadline_ms: Option<i64>) -> Result<Option<Arc<Waiter>>, Stop> {
+    let engine = ctx.engine;
+    if goal.replicas > 0 && !ctx.commit.is_nested() {
+        // What this client has written is in the stream, so that its place there is known.
+        ctx.commit.submit();
+        engine.log.flush();
     }
-    Ok(())
+    if goal.is_reached(engine) {
+        goal.reply(engine, ctx.out);
+        return Ok(None);
+    }
+    let Some(waiter) = ctx.block_without_keys(deadline_ms, OnTimeout::Counts(goal))? else { return Ok(None) };
+    engine.replication.waits.add(goal, &waiter);
+    if goal.replicas > 0 {
+        engine.replication.wake();
+    }
+    Ok(Some(waiter))
 }
 
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over

@@ -1,7 +1,7 @@
 //! Rows of the command table: the commands about replication and persistence.
 
 use crate::command::spec::Spec;
-use crate::commands::server::{persistence, replication};
+use crate::commands::server::{persistence, replicas, replication};
 
 /// The commands about replication and persistence.
 pub(crate) static SPECS: &[Spec] = &[
@@ -25,6 +25,14 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("<host port | NO ONE>")
         .summary("Makes the server a replica of another, or a primary.")
         .deprecated("5.0.0", "`REPLICAOF`"),
+    Spec::server("psync", "2.8.0", -3, "admin noscript no_async_loading no_multi", replicas::psync)
+        .syntax("replicationid offset")
+        .summary("Makes the connection that of a replica, which goes on where it was if that is possible."),
+    Spec::server("sync", "1.0.0", 1, "admin noscript no_async_loading no_multi", replicas::sync)
+        .summary("Makes the connection that of a replica, which gets all data."),
+    Spec::server("replconf", "3.0.0", -1, "admin noscript loading stale allow_busy", replicas::replconf)
+        .syntax("[option value [option value ...]]")
+        .summary("Tells about a replica that is about to ask for the stream."),
     Spec::server("failover", "6.2.0", -1, "admin noscript stale", replication::failover)
         .syntax("[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]")
         .summary("Makes one of the server's replicas the primary."),

@@ -79,7 +79,9 @@ impl Connection {
                 self.stats.pipeline.note_write(std::mem::take(&mut self.batch.unwritten_replies));
             }
             if self.closing || (self.eof && self.input == Input::UsedUp) {
-                self.socket.shutdown();
+                if !self.is_of_replica() {
+                    self.socket.shutdown();
+                }
                 return After::End;
             }
         } else if !self.session.is_authenticated() && self.reply.len() > UNAUTHENTICATED_REPLY_BYTES_MAX {

@@ -1,0 +1,364 @@
+//! One replica: what it still has to get, and what it has acknowledged.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use onrush_engine::replication::attached::{Phase, Replica, SyncRequest};
+use onrush_engine::settings::OutputLimits;
+use onrush_persist::aof::{Part, StreamScan};
+
+use super::payload::{Payload, State};
+use super::spool::Spool;
+use crate::net::connection::Connection;
+use crate::process::server::Server;
+
+/// Bytes that are taken for a replica at once, and most that it gets in one turn.
+const PIECE_LEN: usize = 128 << 10;
+const TURN_BYTES_MAX: usize = 2 << 20;
+
+/// The longest request of a replica, in bytes.
+const REQUEST_LEN_MAX: usize = 16 << 10;
+
+/// What a replica gets next.
+enum Stage {
+    /// Nothing: it waits for data.
+    Waits,
+    /// Data, from this place on; `mark` ends it if its length was not told.
+    Data { payload: Arc<Payload>, at: u64, mark: Option<String> },
+    /// The stream from this place on, once it has said that it has the data.
+    AwaitsAck { next: u64 },
+    /// The stream from this place on.
+    Stream { next: u64 },
+    /// Nothing more: it wanted the data alone.
+    HasData,
+}
+
+/// What becomes of a replica after a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// It waits for events.
+    Wait,
+    /// There is more to do at once.
+    Again,
+    /// It is closed, for this reason.
+    End(String),
+}
+
+/// See the module's text.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) replica: Arc<Replica>,
+    pub(super) request: SyncRequest,
+    stage: Stage,
+    /// The epoch of the history that it follows.
+    epoch: u64,
+    /// Bytes that are to be written, from `written` on.
+    out: Vec<u8>,
+    written: usize,
+    /// What has come and was not understood yet.
+    input: Vec<u8>,
+    scan: StreamScan,
+    /// When something was written last.
+    progress_at: Instant,
+    /// When what it lacks passed the soft limit, in Unix milliseconds.
+    strained_since_ms: Option<i64>,
+}
+
+impl Link {
+    pub(super) fn new(connection: Connection, replica: Arc<Replica>, request: SyncRequest) -> Self {
+        Self {
+            connection,
+            replica,
+            request,
+            stage: Stage::Waits,
+            epoch: 0,
+            out: Vec::new(),
+            written: 0,
+            input: Vec::new(),
+            scan: StreamScan::default(),
+            progress_at: Instant::now(),
+            strained_since_ms: None,
+        }
+    }
+
+    /// Whether it waits for data that is not there.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits)
+    }
+
+    /// The first byte of the stream that it lacks; `None` if that is not known yet.
+    pub(super) fn lacks(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Data { payload, .. } => payload.cut().map(|(cut, _)| cut.offset),
+            Stage::AwaitsAck { next } | Stage::Stream { next } => Some(*next),
+            Stage::Waits | Stage::HasData => None,
+        }
+    }
+
+    /// When it last took anything.
+    pub(super) fn progress_at(&self) -> Instant {
+        self.progress_at
+    }
+
+    /// Whether it was told nothing for a while that would show it that this server is there.
+    pub(super) fn is_kept_waiting(&self) -> bool {
+        let data_is_late = |payload: &Payload, at| self.is_written() && at == 0 && payload.len() == 0;
+        match &self.stage {
+            Stage::Waits => self.is_written(),
+            Stage::Data { payload, at, mark } => {
+                mark.is_none() && payload.state() == State::Grows || data_is_late(payload, *at)
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends a line without meaning.
+    pub(super) fn keep_alive(&mut self) {
+        if self.is_written() {
+            self.out.push(b'\n');
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        self.written == self.out.len()
+    }
+
+    /// It goes on in the stream where it was.
+    pub(super) fn go_on(&mut self, server: &Server, next: u64, epoch: u64) {
+        let reply = match self.replica.introduction.knows_names {
+            true => format!("+CONTINUE {}\r\n", server.replication.history.position().id),
+            false => "+CONTINUE\r\n".to_owned(),
+        };
+        self.out.extend_from_slice(reply.as_bytes());
+        (self.stage, self.epoch) = (Stage::Stream { next }, epoch);
+        self.replica.set_phase(Phase::Online);
+    }
+
+    /// It gets the data of a payload, which has been cut.
+    pub(super) fn get(&mut self, payload: &Arc<Payload>) {
+        let Some((cut, epoch)) = payload.cut() else { return };
+        if self.request.is_psync {
+            self.out.extend_from_slice(format!("+FULLRESYNC {} {}\r\n", cut.id, cut.offset).as_bytes());
+        }
+        let mark = self.replica.introduction.takes_mark.then(|| payload.mark());
+        (self.stage, self.epoch) = (Stage::Data { payload: Arc::clone(payload), at: 0, mark }, epoch);
+        self.replica.set_phase(Phase::GetsData);
+    }
+
+    /// The payload that it gets.
+    pub(super) fn payload(&self) -> Option<&Arc<Payload>> {
+        if let Stage::Data { payload, .. } = &self.stage { Some(payload) } else { None }
+    }
+
+    /// Reads and writes what the socket takes now.
+    pub(super) fn turn(&mut self, server: &'static Server, spool: &Spool) -> After {
+        if self.replica.client.is_killed() {
+            return After::End("it was killed".to_owned());
+        }
+        if let Err(why) = self.read(server) {
+            return After::End(why);
+        }
+        if !self.waits() && self.epoch != server.replication.history.epoch() {
+            return After::End("the history has changed".to_owned());
+        }
+        self.write(server, spool).unwrap_or_else(After::End)
+    }
+
+    fn read(&mut self, server: &Server) -> Result<(), String> {
+        loop {
+            let mut buf = [0; 4096];
+            match self.connection.socket().read(&mut buf) {
+                Ok(0) => return Err("it has closed the connection".to_owned()),
+                Ok(len) => self.input.extend_from_slice(&buf[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+            self.understand(server)?;
+        }
+    }
+
+    /// Executes what has come: nothing but acknowledgements.
+    fn understand(&mut self, server: &Server) -> Result<(), String> {
+        loop {
+            let blank = self.input.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            self.input.drain(..blank);
+            let part = self.scan.next(&self.input).map_err(|error| format!("it sends what is {error}"))?;
+            let Some(Part::Commands { len, .. } | Part::AckWanted { len }) = part else {
+                let is_long = self.input.len() > REQUEST_LEN_MAX;
+                return if is_long { Err("it sends a request without end".to_owned()) } else { Ok(()) };
+            };
+            let commands: Vec<u8> = self.input.drain(..len).collect();
+            let mut rest = &commands[..];
+            while !rest.is_empty() {
+                let args = next_command(&mut rest).ok_or("it sends what is no command")?;
+                self.acknowledged(server, &args)?;
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, server: &Server, args: &[&[u8]]) -> Result<(), String> {
+        let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        let (offset, synced) = match args {
+            [name, ack, offset] if is(name, "REPLCONF") && is(ack, "ACK") => (number(offset), None),
+            [name, ack, offset, fack, synced] if is(name, "REPLCONF") && is(ack, "ACK") && is(fack, "FACK") => {
+                (number(offset), number(synced))
+            }
+            [name, ..] if is(name, "REPLCONF") || is(name, "PING") => return Ok(()),
+            _ => return Err("it sends other commands than REPLCONF".to_owned()),
+        };
+        let offset = offset.ok_or("it acknowledges what is no offset")?;
+        let position = server.replication.history.position();
+        if offset > position.offset {
+            return Err(format!("it acknowledges {offset}, which is beyond {}", position.offset));
+        }
+        self.replica.acknowledge(offset, synced, server.clock.unix_ms());
+        if let Stage::AwaitsAck { next } = self.stage {
+            self.stage = Stage::Stream { next };
+            self.replica.set_phase(Phase::Online);
+            tracing::info!("The replica {} has all data", self.replica.client.addr);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, server: &'static Server, spool: &Spool) -> Result<After, String> {
+        let mut budget = TURN_BYTES_MAX;
+        loop {
+            while !self.is_written() {
+                if budget == 0 {
+                    return Ok(After::Again);
+                }
+                let end = self.out.len().min(self.written + budget);
+                match self.connection.socket().write(&self.out[self.written..end]) {
+                    Ok(len) => {
+                        self.written += len;
+                        budget -= len;
+                        self.progress_at = Instant::now();
+                        server.replication.syncs.output_bytes.fetch_add(len as u64, Relaxed);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return self.look_at_limits(server),
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            self.out.clear();
+            self.written = 0;
+            if !self.fill(server, spool)? {
+                self.strained_since_ms = None;
+                return match self.stage {
+                    Stage::HasData => Err("it has the data that it wanted".to_owned()),
+                    _ => Ok(After::Wait),
+                };
+            }
+        }
+    }
+
+    /// Takes what comes next; returns whether there is anything.
+    fn fill(&mut self, server: &Server, spool: &Spool) -> Result<bool, String> {
+        match &mut self.stage {
+            Stage::Waits | Stage::AwaitsAck { .. } | Stage::HasData => Ok(false),
+            Stage::Data { .. } => self.fill_data(),
+            Stage::Stream { next } => {
+                let read = match server.replication.history.read(*next, PIECE_LEN, &mut self.out) {
+                    Ok(len) => len,
+                    Err(_) => match spool.read(*next, PIECE_LEN, &mut self.out) {
+                        Ok(0) => return Err("it lacks a part of the stream that is not kept any more".to_owned()),
+                        Ok(len) => len,
+                        Err(error) => return Err(format!("the stream can't be read: {error}")),
+                    },
+                };
+                *next += read as u64;
+                Ok(read > 0)
+            }
+        }
+    }
+
+    fn fill_data(&mut self) -> Result<bool, String> {
+        let Stage::Data { payload, at, mark } = &mut self.stage else { return Ok(false) };
+        let state = payload.state();
+        if state == State::HasFailed {
+            return Err("the data can't be written".to_owned());
+        }
+        if *at == 0 && self.out.is_empty() {
+            match mark {
+                Some(mark) if payload.len() > 0 => {
+                    self.out.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
+                }
+                None if state == State::IsWhole => {
+                    self.out.extend_from_slice(format!("${}\r\n", payload.len()).as_bytes());
+                }
+                // Its beginning, or its length, is not known yet.
+                _ => return Ok(false),
+            }
+        }
+        let before = self.out.len();
+        self.out.resize(before + PIECE_LEN, 0);
+        let read = payload.read_at(&mut self.out[before..], *at).map_err(|error| error.to_string())?;
+        self.out.truncate(before + read);
+        *at += read as u64;
+        if read == 0 && state == State::IsWhole && *at == payload.len() {
+            let next = payload.cut().map_or(0, |(cut, _)| cut.offset);
+            let mark = mark.take();
+            self.out.extend_from_slice(mark.as_deref().unwrap_or_default().as_bytes());
+            self.stage = match (mark, self.replica.introduction.wants_data_only) {
+                (_, true) => Stage::HasData,
+                (Some(_), false) => Stage::AwaitsAck { next },
+                (None, false) => {
+                    self.replica.set_phase(Phase::Online);
+                    Stage::Stream { next }
+                }
+            };
+            return Ok(true);
+        }
+        Ok(!self.out.is_empty())
+    }
+
+    /// A replica that follows the stream too slowly is closed (`client-output-buffer-limit replica`).
+    fn look_at_limits(&mut self, server: &Server) -> Result<After, String> {
+        let Stage::Stream { next } = self.stage else { return Ok(After::Wait) };
+        let lacks = server.replication.history.position().offset - next + (self.out.len() - self.written) as u64;
+        let OutputLimits { replica, .. } = server.settings.output_limits();
+        match replica.is_passed(lacks, &mut self.strained_since_ms, || server.clock.unix_ms()) {
+            true => Err(format!("it is {lacks} bytes behind, which passes client-output-buffer-limit")),
+            false => Ok(After::Wait),
+        }
+    }
+}
+
+fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The arguments of the whole command that `bytes` begin with, which are taken.
+fn next_command<'a>(bytes: &mut &'a [u8]) -> Option<Vec<&'a [u8]>> {
+    let count = next_number(bytes, b'*')?;
+    (0..count)
+        .map(|_| {
+            let len = next_number(bytes, b'$')?;
+            let (arg, rest) = bytes.split_at_checked(len)?;
+            *bytes = rest.strip_prefix(b"\r\n")?;
+            Some(arg)
+        })
+        .collect()
+}
+
+fn next_number(bytes: &mut &[u8], kind: u8) -> Option<usize> {
+    let line = bytes.strip_prefix(&[kind])?;
+    let end = line.iter().position(|byte| *byte == b'\r')?;
+    let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
+    *bytes = line[end..].strip_prefix(b"\r\n")?;
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_taken_one_by_one() {
+        let mut bytes = &b"*2\r\n$1\r\na\r\n$0\r\n\r\n*1\r\n$2\r\n\r\n\r\n"[..];
+        assert_eq!(next_command(&mut bytes).unwrap(), [&b"a"[..], b""]);
+        assert_eq!(next_command(&mut bytes).unwrap(), [b"\r\n"]);
+        assert!(bytes.is_empty() && next_command(&mut bytes).is_none());
+    }
+}

@@ -1,0 +1,361 @@
+//! The thread that serves replicas: its regular work, and who gets what.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token};
+use onrush_engine::process::{NotBegun, Process};
+use onrush_engine::replication::attached::{Phase, Replica};
+use onrush_engine::replication::role::LinkState;
+use onrush_engine::snapshot::output::Purpose;
+use onrush_persist::threads;
+use slab::Slab;
+
+use super::link::{After, Link};
+use super::payload::{Payload, State};
+use super::service::Bell;
+use super::spool::Spool;
+use crate::net::connection::Connection;
+use crate::process::server::Server;
+
+const EVENTS_MAX: usize = 256;
+const BELL: Token = Token(usize::MAX);
+
+/// How often the thread looks at times.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How soon a snapshot that could not begin is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// `PING` as it stands in the stream.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+/// The question how far replicas are.
+const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
+/// Starts the thread, which ends with the process.
+///
+/// # Errors
+/// The system cannot create it.
+pub fn start(server: &'static Server) -> io::Result<()> {
+    let poll = Poll::new()?;
+    let bell = Bell::new(mio::Waker::new(poll.registry(), BELL)?);
+    server.host.replicas.set_bell(Arc::clone(&bell));
+    server.replication.set_waker(Box::new(|| server.host.replicas.ring()));
+    let now = Instant::now();
+    let thread = Thread {
+        server,
+        poll,
+        bell,
+        links: Slab::new(),
+        again: Vec::new(),
+        payload: None,
+        begin_at: now,
+        spool: Spool::default(),
+        ticked: now,
+        pinged: now,
+        alone_since: None,
+    };
+    threads::start("replicas", move || thread.run())?;
+    Ok(())
+}
+
+struct Thread {
+    server: &'static Server,
+    poll: Poll,
+    bell: Arc<Bell>,
+    links: Slab<Link>,
+    /// Those that have more to do.
+    again: Vec<usize>,
+    /// What replicas that wait for data get.
+    payload: Option<Arc<Payload>>,
+    /// When a snapshot may be begun.
+    begin_at: Instant,
+    spool: Spool,
+    ticked: Instant,
+    /// When the stream got its last PING.
+    pinged: Instant,
+    /// Since when there has been no replica although the stream is kept.
+    alone_since: Option<Instant>,
+}
+
+impl Thread {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            self.wait(&mut events);
+            self.bell.is_heard();
+            for event in &events {
+                if let Some(link) = self.links.get_mut(event.token().0) {
+                    link.connection.note(event);
+                }
+            }
+            for connection in self.server.host.replicas.arrived() {
+                self.adopt(connection);
+            }
+            self.again.clear();
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = Instant::now();
+                self.tick();
+            }
+            self.ask();
+            self.spill();
+            self.serve_waiting();
+            self.turns();
+            self.server.replication.waits.look(self.server.engine());
+            self.note_lacked();
+        }
+    }
+
+    fn wait(&mut self, events: &mut Events) {
+        let is_retrying = self.payload.is_none() && self.links.iter().any(|(_, link)| link.waits());
+        let timeout = if !self.again.is_empty() {
+            Some(Duration::ZERO)
+        } else if is_retrying {
+            Some(RETRY_AFTER)
+        } else if self.links.is_empty() && !self.server.replication.history.is_kept() {
+            None
+        } else {
+            Some(TICK.saturating_sub(self.ticked.elapsed()))
+        };
+        if let Err(error) = self.poll.poll(events, timeout)
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::warn!("Can't wait for replicas: {error}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Takes over a connection that has sent PSYNC.
+    fn adopt(&mut self, mut connection: Connection) {
+        let (Some(request), Some(waker)) = (connection.take_sync_request(), self.server.host.replicas.waker()) else {
+            return;
+        };
+        let handle = Arc::clone(connection.handle());
+        let key = self.links.vacant_key();
+        if let Err(error) = connection.watch(self.poll.registry(), Token(key), &waker) {
+            tracing::warn!("Can't serve the replica {}: {error}", handle.addr);
+            return;
+        }
+        let introduction = handle.introduction.lock().as_deref().cloned().unwrap_or_default();
+        let replica = Arc::new(Replica::new(handle, introduction, self.server.clock.unix_ms()));
+        tracing::info!("The replica {} asks for synchronization", replica.client.addr);
+        self.server.replication.attached.add(&replica);
+        let mut link = Link::new(connection, replica, *request);
+        self.decide(&mut link);
+        self.links.insert(link);
+    }
+
+    /// Lets a replica go on where it was, if that is possible. Otherwise it waits for data.
+    fn decide(&self, link: &mut Link) {
+        let replication = &self.server.replication;
+        let Some((id, from)) = &link.request.from else { return };
+        // The epoch comes first: if it changes meanwhile, the replica is closed.
+        let epoch = replication.history.epoch();
+        let (now, before) = (replication.history.position(), replication.history.before());
+        let is_known = *id == now.id || before.is_some_and(|before| *id == before.id && *from <= before.offset);
+        let first = self.spool.start().unwrap_or_else(|| replication.history.kept().0);
+        let next = from.saturating_sub(1);
+        if is_known && *from > 0 && replication.history.is_kept() && (first..=now.offset).contains(&next) {
+            replication.syncs.partial_ok.fetch_add(1, Relaxed);
+            let len = now.offset - next;
+            tracing::info!("The replica {} goes on where it was, {len} bytes ago", link.replica.client.addr);
+            link.go_on(self.server, next, epoch);
+        } else {
+            replication.syncs.partial_err.fetch_add(1, Relaxed);
+            let why = if is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
+            tracing::info!("The replica {} gets all data: {why}", link.replica.client.addr);
+        }
+    }
+
+    /// Gives replicas that wait the data of the payload, or has one made.
+    fn serve_waiting(&mut self) {
+        if !self.links.iter().any(|(_, link)| link.waits()) {
+            return;
+        }
+        if self.payload.as_ref().is_some_and(|payload| !self.may_join(payload)) {
+            self.payload = None;
+        }
+        match &self.payload {
+            Some(payload) if payload.cut().is_some() => {
+                for (_, link) in self.links.iter_mut().filter(|(_, link)| link.waits()) {
+                    self.server.replication.syncs.full.fetch_add(1, Relaxed);
+                    link.get(payload);
+                }
+            }
+            // Its snapshot is about to begin.
+            Some(_) => {}
+            None if Instant::now() >= self.begin_at => self.begin_payload(),
+            None => {}
+        }
+    }
+
+    /// Whether a replica that comes now can get this payload: it has not failed, and the stream behind it is kept.
+    fn may_join(&self, payload: &Payload) -> bool {
+        let history = &self.server.replication.history;
+        let is_kept = |(cut, epoch): (onrush_engine::replication::history::Position, u64)| {
+            let first = self.spool.start().unwrap_or_else(|| history.kept().0);
+            epoch == history.epoch() && cut.offset >= first
+        };
+        payload.state() != State::HasFailed && payload.cut().is_none_or(is_kept)
+    }
+
+    /// Has a snapshot for the replicas that wait begun.
+    fn begin_payload(&mut self) {
+        let server = self.server;
+        self.begin_at = Instant::now() + RETRY_AFTER;
+        let role = &server.replication.role;
+        if server.loading.is_on() || role.is_replica() && role.link().state != LinkState::Connected {
+            return;
+        }
+        let dir = PathBuf::from(&server.host.config.read().dir);
+        let payload = match Payload::new(&dir, server.new_replid()) {
+            Ok(payload) => payload,
+            Err(error) => {
+                tracing::error!("Can't make a file for the data of replicas: {error}");
+                self.begin_at = Instant::now() + TICK;
+                return;
+            }
+        };
+        server.host.replicas.want(&payload);
+        self.payload = Some(Arc::clone(&payload));
+        let done = move |begun: Result<(), NotBegun>| {
+            if let Err(why) = begun {
+                tracing::debug!("The data for replicas is not begun yet: {why:?}");
+                payload.set_state(State::HasFailed);
+                server.host.replicas.ring();
+            }
+        };
+        server.host.begin_snapshot(Purpose::Replicas, Box::new(done));
+    }
+
+    fn turns(&mut self) {
+        let mut ended = Vec::new();
+        for (index, link) in &mut self.links {
+            match link.turn(self.server, &self.spool) {
+                After::Wait => {}
+                After::Again => self.again.push(index),
+                After::End(why) => ended.push((index, why)),
+            }
+        }
+        for (index, why) in ended {
+            self.end(index, &why);
+        }
+        // Nobody reads it any more.
+        let is_read = |payload: &Arc<Payload>| {
+            self.links.iter().any(|(_, link)| link.payload().is_some_and(|read| Arc::ptr_eq(read, payload)))
+        };
+        if self.payload.as_ref().is_some_and(|payload| payload.state() == State::IsWhole && !is_read(payload)) {
+            self.payload = None;
+        }
+    }
+
+    fn end(&mut self, index: usize, why: &str) {
+        let Some(link) = self.links.try_remove(index) else { return };
+        tracing::info!("The replica {} is gone: {why}", link.replica.client.addr);
+        self.server.replication.attached.remove(&link.replica);
+        self.count_good();
+        if self.links.is_empty() {
+            self.alone_since = Some(Instant::now());
+        }
+    }
+
+    /// Asks replicas how far they are, once for all clients that wait.
+    fn ask(&mut self) {
+        let replication = &self.server.replication;
+        let is_online = |(_, link): (usize, &Link)| link.replica.phase() == Phase::Online;
+        if !replication.role.is_replica() && replication.waits.take_asks() && self.links.iter().any(is_online) {
+            replication.history.append(GETACK, None);
+        }
+    }
+
+    /// What is due once a second.
+    fn tick(&mut self) {
+        let (timeout, ping_every, ttl) = {
+            let config = self.server.host.config.read();
+            (
+                Duration::from_secs(config.repl_timeout),
+                Duration::from_secs(config.repl_ping_replica_period),
+                Duration::from_secs(config.repl_backlog_ttl),
+            )
+        };
+        let now_ms = self.server.clock.unix_ms();
+        let mut late = Vec::new();
+        for (index, link) in &mut self.links {
+            if link.is_kept_waiting() {
+                link.keep_alive();
+            }
+            let is_online = link.replica.phase() == Phase::Online;
+            let is_silent = is_online && link.replica.silent_ms(now_ms) as u128 > timeout.as_millis();
+            if is_silent || !is_online && !link.waits() && link.progress_at().elapsed() > timeout {
+                late.push(index);
+            }
+        }
+        for index in late {
+            self.end(index, "it is silent for repl-timeout");
+        }
+        if self.pinged.elapsed() >= ping_every {
+            self.pinged = Instant::now();
+            let replication = &self.server.replication;
+            if !self.links.is_empty() && !replication.role.is_replica() && replication.history.is_kept() {
+                replication.history.append(PING, None);
+            }
+        }
+        self.count_good();
+        if ttl > Duration::ZERO && self.links.is_empty() && self.alone_since.is_some_and(|since| since.elapsed() > ttl)
+        {
+            self.end_stream();
+        }
+    }
+
+    fn count_good(&self) {
+        let (wanted, lag_max_s) = {
+            let config = self.server.host.config.read();
+            (config.min_replicas_to_write, config.min_replicas_max_lag)
+        };
+        let replication = &self.server.replication;
+        let good = replication.attached.count_good(lag_max_s, self.server.clock.unix_ms());
+        let lacks = wanted > 0 && lag_max_s > 0 && u64::from(good) < wanted && !replication.role.is_replica();
+        replication.role.set_lacks_replicas(lacks);
+    }
+
+    /// No replica has come for `repl-backlog-ttl`: nothing is kept any more, and none can go on where it was.
+    fn end_stream(&mut self) {
+        let server = self.server;
+        if server.replication.role.is_replica() {
+            return;
+        }
+        let Some(alone) = server.alone_unless_busy() else { return };
+        server.replication.end_stream(server.engine());
+        server.replication.history.keep(false);
+        let offset = server.replication.history.position().offset;
+        let position = onrush_engine::replication::history::Position { id: server.new_replid(), offset };
+        server.replication.history.take_over(position);
+        drop(alone);
+        self.alone_since = None;
+        tracing::info!("The stream for replicas is not kept any more: none has come for repl-backlog-ttl");
+    }
+
+    /// Writes what memory has no room for into the file.
+    fn spill(&mut self) {
+        while let Some((start, bytes)) = self.server.replication.history.take_oldest() {
+            let dir = PathBuf::from(&self.server.host.config.read().dir);
+            if let Err(error) = self.spool.push(&dir, start, &bytes) {
+                tracing::error!("Can't write the stream for replicas that are behind: {error}");
+                self.spool.forget_before(None);
+                return;
+            }
+        }
+    }
+
+    /// Tells the history what must be kept.
+    fn note_lacked(&mut self) {
+        let lacked = self.links.iter().filter_map(|(_, link)| link.lacks()).min();
+        let cut = self.payload.as_ref().and_then(|payload| payload.cut()).map(|(cut, _)| cut.offset);
+        let lacked = lacked.into_iter().chain(cut).min();
+        self.server.replication.history.set_lacked(lacked);
+        self.spool.forget_before(lacked);
+    }
+}

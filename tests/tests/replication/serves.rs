@@ -1,0 +1,290 @@
+//! Redis as the replica of Onrush, and Onrush in the middle of a chain.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use onrush_tests::argv;
+use onrush_tests::client::Conn;
+use onrush_tests::diff::Action;
+use onrush_tests::families::{FAMILIES, Generator};
+use onrush_tests::resp::Value;
+use onrush_tests::rng::Rng;
+use onrush_tests::server::{Oracle, Server, wait_until};
+
+use crate::follows::{fill, info, is_same, start_primary, start_replica, wait_for_link};
+
+const COMMANDS_PER_SEQUENCE: usize = 60;
+const SEQUENCES: u64 = 12;
+
+/// Onrush as a primary.
+fn start(args: &[&str]) -> Server {
+    let fixed = ["--enable-debug-command", "yes", "--save", "", "--workers", "2"];
+    Server::start_onrush(&[&fixed, args].concat())
+}
+
+/// A replica that is redis-server.
+fn start_redis_replica(oracle: Oracle, primary: &Server, args: &[&str]) -> Server {
+    let port = primary.port().to_string();
+    let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
+    Server::start_oracle(oracle, &[&fixed, args].concat())
+}
+
+/// Runs a family's sequences on a server and calls `check` behind each.
+fn run_family(primary: &Server, family: &onrush_tests::families::Family, mut check: impl FnMut(u64)) {
+    let mut generator = Generator::new(family, Oracle::Newer);
+    for seed in 1..=SEQUENCES {
+        let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
+        let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
+        for step in &sequence.steps {
+            let Action::Call { argv, .. } = &step.action else { continue };
+            let conn = conns[step.conn].get_or_insert_with(|| primary.connect());
+            conn.set_timeout(Duration::from_secs(8));
+            if conn.try_call(argv).is_err() {
+                conns[step.conn] = None;
+            }
+        }
+        check(seed);
+    }
+}
+
+#[test]
+fn redis_follows_every_family() {
+    for family in FAMILIES.iter().filter(|family| family.name != "probes") {
+        let password = family.args.iter().position(|arg| *arg == "--requirepass").map(|at| family.args[at + 1]);
+        let primary = start(family.args);
+        let auth = password.map_or_else(Vec::new, |password| vec!["--masterauth", password]);
+        let replica = start_redis_replica(Oracle::Newer, &primary, &[&auth[..], family.args].concat());
+        let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+        for conn in [&mut ours, &mut theirs] {
+            password.map(|password| conn.call(&argv!["AUTH", password]));
+        }
+        wait_for_link(&mut theirs);
+        run_family(&primary, family, |seed| {
+            assert!(
+                is_same(&mut ours, &mut theirs),
+                "{} with seed {seed}: the replica has other data\n{}",
+                family.name,
+                replica.log_tail()
+            );
+        });
+        let log = replica.log();
+        assert!(!log.contains("CRITICAL"), "{}: {log}", family.name);
+    }
+}
+
+#[test]
+fn a_chain_of_three_has_the_same_data_everywhere() {
+    for family in FAMILIES.iter().filter(|family| family.name != "probes" && family.args.is_empty()).take(8) {
+        let first = start_primary(Oracle::Newer, &[]);
+        let second = start_replica(&first, &[]);
+        let third = start_redis_replica(Oracle::Newer, &second, &[]);
+        let fourth = start_replica(&second, &[]);
+        let [mut a, mut b, mut c, mut d] = [&first, &second, &third, &fourth].map(Server::connect);
+        [&mut b, &mut c, &mut d].into_iter().for_each(wait_for_link);
+        run_family(&first, family, |seed| {
+            for replica in [&mut b, &mut c, &mut d] {
+                assert!(is_same(&mut a, replica), "{} with seed {seed}", family.name);
+            }
+        });
+        let id = info(&mut a, "replication", "master_replid");
+        assert!(
+            [&mut b, &mut c, &mut d]
+                .map(|conn| info(conn, "replication", "master_replid"))
+                .iter()
+                .all(|own| *own == id)
+        );
+        // The middle one becomes the primary: those below go on where they were.
+        assert_eq!(b.call(&argv!["REPLICAOF", "NO", "ONE"]).text(), "OK");
+        b.run("SELECT 5");
+        b.run("SET new value");
+        [&mut c, &mut d].into_iter().for_each(wait_for_link);
+        assert!(is_same(&mut b, &mut c) && is_same(&mut b, &mut d), "{}", fourth.log_tail());
+        assert_eq!(info(&mut b, "stats", "sync_full"), "2", "{}", second.log());
+        assert_eq!(info(&mut d, "replication", "master_replid2"), id);
+    }
+}
+
+#[test]
+fn both_redis_take_all_types_and_one_snapshot_serves_several() {
+    let primary = start(&[]);
+    let mut ours = primary.connect();
+    fill(&mut ours);
+    let replicas =
+        [Oracle::Older, Oracle::Newer, Oracle::Newer].map(|oracle| start_redis_replica(oracle, &primary, &[]));
+    let mut theirs = replicas.each_ref().map(Server::connect);
+    for conn in &mut theirs {
+        wait_for_link(conn);
+        assert!(is_same(&mut ours, conn));
+        assert_eq!(conn.call(&argv!["FUNCTION", "LIST"]).items().map(<[_]>::len), Some(1));
+    }
+    wait_until("all are online", || {
+        ours.run("ROLE").items().and_then(|items| items[2].items()).map(<[_]>::len) == Some(3)
+    });
+    assert_eq!(info(&mut ours, "replication", "connected_slaves"), "3");
+    let list = ours.run("CLIENT LIST TYPE replica").text();
+    assert_eq!(list.lines().filter(|line| line.contains(" flags=S ")).count(), 3, "{list}");
+}
+
+#[test]
+fn a_replica_that_is_cut_off_goes_on_where_it_was() {
+    let primary = start(&["--repl-backlog-size", "16mb"]);
+    let replicas = Oracle::ALL.map(|oracle| start_redis_replica(oracle, &primary, &[]));
+    let mut ours = primary.connect();
+    let mut theirs = replicas.each_ref().map(Server::connect);
+    theirs.iter_mut().for_each(wait_for_link);
+    let full = info(&mut ours, "stats", "sync_full");
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let mut conn = primary.connect();
+            std::thread::spawn(move || {
+                for number in 0..5_000 {
+                    let key = format!("{writer}:{}", number % 50);
+                    let batch = [argv!["INCR", &key], argv!["APPEND", format!("s{key}"), "x"], argv!["MULTI"]];
+                    let more = [
+                        argv!["RPUSH", format!("l{key}"), "y"],
+                        argv!["EXEC"],
+                        argv!["SELECT", (number % 3).to_string()],
+                    ];
+                    conn.pipeline(&[&batch[..], &more].concat());
+                }
+            })
+        })
+        .collect();
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(150));
+        ours.run("CLIENT KILL TYPE replica");
+        theirs.iter_mut().for_each(wait_for_link);
+    }
+    writers.into_iter().for_each(|writer| writer.join().expect("it has written"));
+    for conn in &mut theirs {
+        assert!(is_same(&mut ours, conn), "{}", primary.log_tail());
+    }
+    assert_eq!(info(&mut ours, "stats", "sync_full"), full);
+    assert!(info(&mut ours, "stats", "sync_partial_ok").parse::<u32>().expect("a number") >= 4);
+}
+
+#[test]
+fn a_full_sync_under_load_ends_though_the_backlog_is_small() {
+    let primary = start(&["--repl-backlog-size", "16kb"]);
+    let mut ours = primary.connect();
+    ours.run("DEBUG POPULATE 200000 key 200");
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let (mut conn, stop) = (primary.connect(), std::sync::Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let mut rng = Rng::new(writer);
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let batch: Vec<_> = (0..200)
+                        .map(|_| argv!["SET", format!("key:{}", rng.below(200_000)), "v".repeat(300)])
+                        .collect();
+                    conn.pipeline(&batch);
+                }
+            })
+        })
+        .collect();
+    let replicas = [start_redis_replica(Oracle::Newer, &primary, &[]), start_replica(&primary, &[])];
+    let mut theirs = replicas.each_ref().map(Server::connect);
+    theirs.iter_mut().for_each(wait_for_link);
+    std::thread::sleep(Duration::from_millis(500));
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writers.into_iter().for_each(|writer| writer.join().expect("it has written"));
+    for conn in &mut theirs {
+        assert!(is_same(&mut ours, conn), "{}", primary.log_tail());
+    }
+    assert_eq!(info(&mut ours, "stats", "sync_full"), "2", "{}", primary.log());
+}
+
+/// Asks for all data without telling that it takes a mark, and reads the beginning of the reply.
+fn sync(primary: &Server) -> (TcpStream, u64) {
+    let mut stream = TcpStream::connect(("127.0.0.1", primary.port())).expect("a connection");
+    std::io::Write::write_all(&mut stream, b"SYNC\r\n").expect("it is sent");
+    let mut line = Vec::new();
+    loop {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a byte");
+        match byte[0] {
+            b'\r' => {}
+            b'\n' if line.is_empty() => {}
+            b'\n' => break,
+            byte => line.push(byte),
+        }
+    }
+    let text = String::from_utf8(line).expect("a line");
+    (stream, text.strip_prefix('$').expect("a length").parse().expect("a number"))
+}
+
+#[test]
+fn data_with_its_length_told_is_a_file_and_the_stream_follows() {
+    let primary = start(&[]);
+    let mut ours = primary.connect();
+    fill(&mut ours);
+    let (mut stream, len) = sync(&primary);
+    let mut file = vec![0; len as usize];
+    stream.read_exact(&mut file).expect("the data");
+    assert!(file.starts_with(b"REDIS0010"), "7.0 takes version 10");
+    let path = primary.dir().join("copy.rdb");
+    std::fs::write(&path, &file).expect("it is written");
+    let copy = Server::start_redis(&[
+        "--dir",
+        primary.dir().to_str().expect("a path"),
+        "--dbfilename",
+        "copy.rdb",
+        "--enable-debug-command",
+        "yes",
+    ]);
+    let mut copied = copy.connect();
+    assert_eq!(copied.call(&argv!["DEBUG", "DIGEST"]), ours.call(&argv!["DEBUG", "DIGEST"]));
+    ours.run("SET key value");
+    let wanted = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
+    let mut bytes = vec![0; wanted.len()];
+    stream.read_exact(&mut bytes).expect("the stream");
+    assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(wanted));
+}
+
+#[test]
+fn a_replica_that_takes_nothing_or_sends_nonsense_is_closed() {
+    let primary = start(&["--repl-timeout", "2"]);
+    let mut ours = primary.connect();
+    ours.run("DEBUG POPULATE 200000 key 200");
+    let (stream, _) = sync(&primary);
+    wait_until("the one that does not read is gone", || primary.log().contains("is silent for repl-timeout"));
+    assert_eq!(info(&mut ours, "replication", "connected_slaves"), "0");
+    drop(stream);
+    for nonsense in [
+        &b"SET key value\r\n"[..],
+        b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n",
+        b"*1\r\n$99999999\r\n",
+        b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$9\r\n999999999\r\n",
+    ] {
+        let (mut stream, _) = sync(&primary);
+        std::io::Write::write_all(&mut stream, nonsense).expect("it is sent");
+        wait_until("it is gone", || info(&mut ours, "replication", "connected_slaves") == "0");
+    }
+    assert_eq!(ours.run("EXISTS key"), Value::Int(0), "what a replica sends is not executed");
+}
+
+#[test]
+fn a_hundred_replicas_at_once_share_their_data() {
+    let primary = start(&[]);
+    let mut ours = primary.connect();
+    fill(&mut ours);
+    let before = primary.rss_kb();
+    let streams: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", primary.port())).expect("a connection");
+            std::io::Write::write_all(&mut stream, b"SYNC\r\n").expect("it is sent");
+            stream
+        })
+        .collect();
+    wait_until("all have it", || {
+        let text = ours.run("INFO replication").text();
+        text.matches("state=online").count() == 100
+    });
+    let snapshots = primary.log().matches("Data for replicas is ready").count();
+    assert!(snapshots <= 3, "{snapshots}");
+    assert!(primary.rss_kb() < before + 100_000, "{before} -> {}", primary.rss_kb());
+    drop(streams);
+    wait_until("all are gone", || info(&mut ours, "replication", "connected_slaves") == "0");
+}
