@@ -8,7 +8,7 @@ use onrush_tests::diff::Action;
 use onrush_tests::families::{FAMILIES, Generator};
 use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
-use onrush_tests::server::{Oracle, Server, wait_until};
+use onrush_tests::server::{Oracle, Server, TempDir, wait_until};
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 const SEQUENCES: u64 = 12;
@@ -256,4 +256,59 @@ fn a_replica_with_a_log_has_all_data_after_its_death() {
     assert_eq!(ours.call(&argv!["DEBUG", "DIGEST"]), digest, "{}", replica.log_tail());
     assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
     assert!(is_same(&mut theirs, &mut ours));
+}
+
+/// A replica and a primary that are restarted, with and without a log: the stream goes on where it was.
+#[test]
+fn a_restart_ends_in_a_partial_resync() {
+    for log in ["no", "yes"] {
+        let dirs = [TempDir::new(), TempDir::new()];
+        let start = |nth: usize, more: &[&str]| {
+            let dir = dirs[nth].0.to_str().expect("a path");
+            Server::start_onrush(
+                &[&["--dir", dir, "--appendonly", log, "--enable-debug-command", "yes", "--save", "3600 1"], more]
+                    .concat(),
+            )
+        };
+        let mut primary = start(0, &[]);
+        let port = primary.port().to_string();
+        let replicaof = ["--replicaof", "127.0.0.1", &port];
+        let mut replica = start(1, &replicaof);
+        let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+        wait_for_link(&mut ours);
+        theirs.run("SELECT 2");
+        (0..100).for_each(|number| _ = theirs.call(&argv!["SET", format!("key:{number}"), "value"]));
+        assert!(is_same(&mut theirs, &mut ours));
+        replica.signal("TERM");
+        assert!(replica.wait_exit().success());
+        (0..100).for_each(|number| _ = theirs.call(&argv!["INCR", format!("count:{}", number % 7)]));
+        let replica = start(1, &replicaof);
+        let mut ours = replica.connect();
+        assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+        assert_eq!(info(&mut theirs, "stats", "sync_full"), "1", "log {log}: {}", replica.log());
+        assert_eq!(info(&mut theirs, "stats", "sync_partial_ok"), "1");
+        // The primary, at another port.
+        replica.signal("STOP");
+        let id = info(&mut theirs, "replication", "master_replid");
+        primary.signal("TERM");
+        assert!(primary.wait_exit().success());
+        replica.signal("CONT");
+        let primary = start(0, &[]);
+        let mut theirs = primary.connect();
+        let port = primary.port().to_string();
+        ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]);
+        let replicaof = ["--replicaof", "127.0.0.1", &port];
+        theirs.run("SET after restart");
+        assert!(is_same(&mut theirs, &mut ours), "{}", primary.log_tail());
+        assert_eq!(info(&mut theirs, "stats", "sync_full"), "0", "log {log}: {}", primary.log());
+        assert_eq!(info(&mut theirs, "replication", "master_replid2"), id);
+        // What was written behind the end of a process is not where its position was.
+        let mut replica = replica;
+        replica.signal("KILL");
+        replica.wait_exit();
+        let replica = start(1, &replicaof);
+        let mut ours = replica.connect();
+        theirs.run("SET after kill");
+        assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+    }
 }

@@ -82,6 +82,7 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Resul
             }
             // Another thread may have the stream.
             Item::Aux { name, value } if *name == *producers::NAME => engine.loading.keep_for_end(&value),
+            Item::Aux { name, value } => engine.loading.note_aux(&name, &value),
             _ => {}
         }
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::replication::history::Position;
+
 /// Whether data is being loaded, and the progress.
 #[derive(Debug, Default)]
 pub struct Loading {
@@ -18,6 +20,25 @@ pub struct Loading {
     expired: AtomicU64,
     /// Parts of the file that are loaded when all others are.
     kept: Mutex<Vec<Vec<u8>>>,
+    /// What the file says of its place in a history.
+    told: Mutex<Told>,
+}
+
+/// Where in its history saved data was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedPosition {
+    /// The place.
+    pub position: Position,
+    /// The database of the stream there.
+    pub db: u32,
+}
+
+/// What a file says of it, item by item.
+#[derive(Debug, Default)]
+struct Told {
+    id: Option<String>,
+    offset: Option<u64>,
+    db: Option<u32>,
 }
 
 /// What to do with keys and libraries of functions that are there already.
@@ -73,6 +94,30 @@ impl Loading {
     /// Forgets what an earlier file that could not be loaded has left.
     pub fn forget_kept(&self) {
         self.kept.lock().clear();
+        *self.told.lock() = Told::default();
+    }
+
+    /// Notes what the file says about itself.
+    fn note_aux(&self, name: &[u8], value: &[u8]) {
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name {
+            b"repl-id" => self.told.lock().id = Some(text()),
+            b"repl-offset" => self.told.lock().offset = text().parse().ok(),
+            b"repl-stream-db" => self.told.lock().db = text().parse().ok(),
+            _ => {}
+        }
+    }
+
+    /// Where in its history the data of the loaded file was, if it says so.
+    pub fn saved_position(&self) -> Option<SavedPosition> {
+        let told = self.told.lock();
+        let id = told.id.clone().filter(|id| id.len() == 40)?;
+        Some(SavedPosition { position: Position { id, offset: told.offset? }, db: told.db.unwrap_or(0) })
+    }
+
+    /// The database of the stream behind the loaded file.
+    pub fn stream_db(&self) -> u32 {
+        self.told.lock().db.unwrap_or(0)
     }
 
     fn take_kept(&self) -> Vec<Vec<u8>> {

@@ -95,6 +95,7 @@ const HIDES_STALE: u8 = 1 << 2;
 const IS_CONNECTED: u8 = 1 << 3;
 const COUNTS_MEMORY: u8 = 1 << 4;
 const LACKS_REPLICAS: u8 = 1 << 5;
+const EXECUTES: u8 = 1 << 6;
 
 /// The role, the link to the primary if there is one, and what a replica does.
 #[derive(Debug, Default)]
@@ -170,6 +171,16 @@ impl Role {
     #[inline]
     pub fn is_cut_off(&self) -> bool {
         self.bits.load(Relaxed) & (IS_REPLICA | HIDES_STALE | IS_CONNECTED) == IS_REPLICA | HIDES_STALE
+    }
+
+    /// Whether a part of the primary's stream is being executed: the data is at no place of it then.
+    pub fn is_executing(&self) -> bool {
+        self.has(EXECUTES)
+    }
+
+    /// A part of the primary's stream is executed from here on, or no more.
+    pub fn set_executing(&self, executes: bool) {
+        self.set_bit(EXECUTES, executes);
     }
 
     /// Whether `maxmemory` means nothing here.

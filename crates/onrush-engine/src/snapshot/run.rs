@@ -81,7 +81,7 @@ fn aux(shared: &Shared, cut: &Cut, purpose: Purpose) -> Vec<(&'static str, Strin
         ("used-mem", shared.used_memory().to_string()),
     ];
     let history = &shared.replication.history;
-    if purpose != Purpose::LogBase && (history.is_kept() || shared.replication.role.is_replica()) {
+    if purpose != Purpose::LogBase && history.is_kept() && !shared.replication.role.is_executing() {
         let position = history.position();
         aux.push(("repl-stream-db", history.db().unwrap_or(0).to_string()));
         aux.push(("repl-id", position.id));

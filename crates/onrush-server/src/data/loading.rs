@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 use crate::data::append_only::{begin_log, continue_log, end_log, folder};
 use crate::data::log_state::Making;
-use crate::data::refusal;
 use crate::data::replay::replay;
+use crate::data::{position, refusal};
 use crate::process::os;
 use crate::process::server::Server;
 
@@ -233,6 +233,10 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
         }
     };
     tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
+    let position = match &manifest {
+        Some((dir, _)) => position::find(dir, &server.host.config.read().appendfilename),
+        None => server.loading.saved_position(),
+    };
     match manifest {
         // The folder as it was when loading began: the configured one may have changed since.
         Some((dir, manifest)) => continue_log(server, dir, manifest)?,
@@ -244,6 +248,9 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
         (facts.loaded_keys, facts.expired_keys) = (progress.keys, progress.expired);
         facts.saved_changes = changes;
     });
+    if let Some(position) = position {
+        position::restore(server, position).map_err(|error| error.to_string())?;
+    }
     server.loading.end();
     Ok(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod backoff;
 pub(crate) mod data_files;
 pub(crate) mod loading;
 pub(crate) mod log_state;
+pub(crate) mod position;
 pub(crate) mod refusal;
 pub(crate) mod replay;
 pub(crate) mod saving;

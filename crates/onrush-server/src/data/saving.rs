@@ -271,6 +271,7 @@ pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, NotSaved> {
             return Err(NotSaved::Hangs);
         }
         server.host.peers.refuse();
+        let _held = server.host.replica.hold_stream();
         let alone = server.alone_unless_busy();
         server.host.peers.allow();
         let Some(alone) = alone else { return Ok(None) };

@@ -216,6 +216,7 @@ fn replace(server: &'static Server, link: &mut Link, mut file: File, len: u64, p
     std::mem::forget(whole);
     let position = if loaded.is_ok() { position } else { Position { id: server.new_replid(), offset: 0 } };
     server.replication.history.take_over(position);
+    server.replication.history.set_db(Some(server.loading.stream_db()));
     let (keys, changes) = (server.loading.progress().keys, server.stats.changes());
     server.loading.end();
     drop(held);

@@ -41,7 +41,14 @@ impl Follower {
     pub(super) fn new(server: &'static Server) -> Self {
         let mut client = LocalClient::new(server.engine());
         client.replay();
-        Self { runner: Runner::new(server.engine(), server.replica_thread()), client }
+        let mut runner = Runner::new(server.engine(), server.replica_thread());
+        if let Some(db) = server.replication.history.db() {
+            // The stream goes on in this database without saying so.
+            let db = db.to_string();
+            client.send(&mut runner, &request(&[b"SELECT", db.as_bytes()]));
+            client.take_replies();
+        }
+        Self { runner, client }
     }
 
     /// Executes what the primary sends until the link ends. Parts of the stream that have not come whole are dropped then.
@@ -94,6 +101,7 @@ impl Follower {
             std::thread::sleep(LOOK_PERIOD);
             held = server.host.replica.hold_stream();
         }
+        server.replication.role.set_executing(true);
         let mut answers = Answers::default();
         let mut state = self.client.send(&mut self.runner, bytes);
         loop {
@@ -113,6 +121,7 @@ impl Follower {
             history.set_db(Some(self.client.db()));
         }
         server.replication.wake();
+        server.replication.role.set_executing(false);
         drop(held);
         for failure in answers.failures() {
             note_failure(failure);
