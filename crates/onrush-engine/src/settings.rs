@@ -72,6 +72,10 @@ pub struct Options {
     pub replica: ReplicaOptions,
     /// Bytes of the stream that are kept for replicas (`repl-backlog-size`).
     pub backlog_bytes: u64,
+    /// Replicas that replies wait for by default (`durability-replicas`), and for how many milliseconds.
+    pub durability_replicas: u32,
+    /// See there; 0: for ever.
+    pub durability_replicas_timeout_ms: u64,
     /// Good replicas without which there are no writes (`min-replicas-to-write`).
     pub replicas_min: u32,
 }
@@ -119,6 +123,8 @@ impl Default for Options {
             replica: ReplicaOptions::default(),
             backlog_bytes: 1 << 20,
             replicas_min: 0,
+            durability_replicas: 0,
+            durability_replicas_timeout_ms: 10_000,
         }
     }
 }

@@ -216,6 +216,10 @@ impl Shared {
         self.users.set_all_channels(options.new_users_hear_all);
         self.replication.role.set_options(options.replica);
         self.replication.history.set_kept_bytes_max(options.backlog_bytes);
+        self.replication.held.set(options.durability_replicas, options.durability_replicas_timeout_ms);
+        if options.durability_replicas > 0 {
+            self.durability.note_replicas();
+        }
         let (role, good) = (&self.replication.role, self.replication.attached.good());
         role.set_lacks_replicas(!role.is_replica() && good < options.replicas_min);
         if options.timing.slow_us >= 0 {

@@ -13,6 +13,9 @@ use onrush_tests::server::{Oracle, Server, skips_on_stand_in};
 /// Commands that no random sequence may have, because they end or stall the server or its replies, write files, or
 /// change permissions.
 const TRIED_BY_HAND: &[&str] = &[
+    "psync",
+    "replconf",
+    "sync",
     "monitor",
     "shutdown",
     "client|pause",

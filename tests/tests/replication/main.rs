@@ -1,5 +1,6 @@
 //! Replication: Onrush as the replica and as the primary of Redis, and of itself.
 
+mod durability;
 mod fake_primaries;
 mod follows;
 mod roles;

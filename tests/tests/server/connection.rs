@@ -150,7 +150,7 @@ fn a_random_key_is_found_during_a_pause_when_all_keys_have_expired() {
     let server = Server::start_onrush(&[]);
     let mut conn = server.connect();
     let keys = ["a", "b", "c"];
-    keys.iter().for_each(|key| _ = conn.run(&format!("SET {key} 1 PX 30")));
+    keys.iter().for_each(|key| _ = conn.run(&format!("SET {key} 1 PX 300")));
     conn.run("CLIENT PAUSE 100000 WRITE");
     for key in keys {
         wait_until("the key is gone", || matches!(conn.run(&format!("GET {key}")), Value::Null(_)));

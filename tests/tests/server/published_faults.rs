@@ -700,12 +700,15 @@ fn a_script_makes_one_reply_whatever_stands_in_its_texts() {
 }
 
 #[test]
-fn nobody_becomes_a_replica_by_saying_so() {
+fn what_a_replica_sends_is_not_executed() {
     let server = Server::start_onrush(&[]);
-    let mut conn = server.connect();
-    for command in ["SYNC", "PSYNC ? -1", "REPLCONF listening-port 1"] {
-        assert!(conn.run(command).text().starts_with("ERR unknown command"), "{command}");
-        assert_eq!(conn.run("SET a b").text(), "OK");
+    for request in ["SYNC", "PSYNC ? -1"] {
+        let mut replica = server.connect();
+        replica.send(format!("{request}\r\nSET a b\r\n").as_bytes()).expect("it is sent");
+        replica.fill().expect("the beginning of the data");
+        replica.send(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n").expect("it is sent");
+        replica.read_to_close().expect("it is closed");
     }
+    assert_eq!(server.connect().run("EXISTS a"), Value::Int(0));
     stands(&server);
 }

@@ -67,6 +67,10 @@ pub struct ClientHandle {
     pub query_bytes_max: AtomicU64,
     /// Most bytes of unread replies.
     pub reply_bytes_max: AtomicU64,
+    /// Whether it is to be woken when replicas have what its replies wait for.
+    pub waits_for_replicas: AtomicBool,
+    /// Whether they have not had it in time.
+    pub lacks_replicas: AtomicBool,
     /// Whether it is to be woken when the log has come to what its replies wait for.
     pub waits_for_log: AtomicBool,
     /// CLIENT NO-EVICT.
@@ -219,6 +223,8 @@ impl ClientHandle {
             over_reply_limit: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
             reply_bytes_max: AtomicU64::new(0),
+            waits_for_replicas: AtomicBool::new(false),
+            lacks_replicas: AtomicBool::new(false),
             waits_for_log: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

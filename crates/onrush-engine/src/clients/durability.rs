@@ -61,6 +61,8 @@ const FAILS: u8 = 8;
 const LACKS_BASE: u8 = 16;
 const ENDS: u8 = 32;
 const SILENT: u8 = 64;
+/// Replies of some connections wait for replicas.
+const REPLICAS: u8 = 128;
 
 /// See the module's text.
 #[derive(Default)]
@@ -160,7 +162,7 @@ impl Durability {
     #[inline]
     pub fn delays(&self, wish: Wish) -> bool {
         let mode = self.mode.load(Relaxed);
-        mode & (ON | SILENT) != 0 && (mode != ON || wish != Wish::Default) && self.delays_in(mode, wish)
+        mode & (ON | SILENT | REPLICAS) != 0 && (mode != ON || wish != Wish::Default) && self.delays_in(mode, wish)
     }
 
     #[cold]
@@ -168,7 +170,24 @@ impl Durability {
         if wish == Wish::EverySecond {
             self.is_due.store(true, Relaxed);
         }
-        self.is_silent() || self.holds(wish) || mode & (LATE | FAILS) == LATE && wish != Wish::No
+        mode & REPLICAS != 0 || self.delays_for_disk(wish)
+    }
+
+    /// Whether any replies of a connection with this wish may have to wait for the disk.
+    pub fn delays_for_disk(&self, wish: Wish) -> bool {
+        let mode = self.mode.load(Relaxed);
+        let is_late = mode & (ON | LATE | FAILS) == ON | LATE && wish != Wish::No;
+        self.is_silent() || self.holds(wish) || is_late
+    }
+
+    /// Whether replies of some connections may have to wait for replicas.
+    pub fn may_wait_for_replicas(&self) -> bool {
+        self.mode.load(Relaxed) & REPLICAS != 0
+    }
+
+    /// From here on replies of some connections may have to wait for replicas.
+    pub fn note_replicas(&self) {
+        self.set_mode(REPLICAS, true);
     }
 
     /// Whether the replies of a connection with this wish wait until everything is durable.
@@ -269,7 +288,7 @@ impl Durability {
     /// Nothing is made durable any more. What was recorded up to now either is durable, or, with `is_lost`, never will be:
     /// [`Durability::has_given_up`].
     pub fn turn_off(&self, last_lsn: u64, is_lost: bool) {
-        self.mode.fetch_and(SILENT, Relaxed);
+        self.mode.fetch_and(SILENT | REPLICAS, Relaxed);
         *self.ask.write() = None;
         if is_lost {
             self.given_up.store(last_lsn, Release);

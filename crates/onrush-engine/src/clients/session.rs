@@ -96,6 +96,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT DURABILITY.
     pub durability: Wish,
+    /// Replicas that its replies wait for; `None`: as many as `durability-replicas` says.
+    pub durability_replicas: Option<u32>,
     /// What the replies that the connection has not looked at yet may have to wait for.
     pub owed: Owed,
     /// Whether the commands are those of a log: nothing expires before them.
@@ -135,6 +137,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             durability: Wish::Default,
+            durability_replicas: None,
             owed: Owed::default(),
             is_replay: false,
             transaction: None,
@@ -196,6 +199,7 @@ impl Session {
             states: self.states - States::QUEUES,
             reply_mode: self.reply_mode,
             durability: self.durability,
+            durability_replicas: self.durability_replicas,
             // The replies so far are still with the connection.
             owed: std::mem::replace(&mut self.owed, Owed::by(self.durability)),
             is_replay: self.is_replay,

@@ -16,6 +16,8 @@ pub struct Introduction {
     pub ip: String,
     /// Whether it takes data whose length is not told (`capa eof`).
     pub takes_mark: bool,
+    /// Whether it says what it has executed without being asked (`capa onrush-acks`).
+    pub tells: bool,
     /// Whether it wants the data alone (`rdb-only`).
     pub wants_data_only: bool,
     /// Whether it knows that a history may have another name (`capa psync2`).
@@ -158,6 +160,20 @@ impl Attached {
             all.iter().filter(|replica| replica.phase() == Phase::Online && has(replica) >= offset).count()
         };
         (count(&Replica::acknowledged), count(&Replica::synced))
+    }
+
+    /// The offset that at least `count` replicas have acknowledged; 0 if there are fewer of them.
+    pub fn acknowledged_by(&self, count: usize) -> u64 {
+        let all = self.all.lock();
+        let online = all.iter().filter(|replica| replica.phase() == Phase::Online);
+        let mut offsets: Vec<u64> = online.map(|replica| replica.acknowledged()).collect();
+        offsets.sort_unstable_by(|one, other| other.cmp(one));
+        count.checked_sub(1).and_then(|at| offsets.get(at)).copied().unwrap_or(0)
+    }
+
+    /// Whether all of them say by themselves what they have executed.
+    pub fn all_tell(&self) -> bool {
+        self.all.lock().iter().all(|replica| replica.introduction.tells)
     }
 
     /// How many are online and have acknowledged something within this time (`min-replicas-max-lag`).

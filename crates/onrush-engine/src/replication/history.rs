@@ -274,6 +274,13 @@ impl History {
         parts.marks.get(at).map(|(_, offset)| *offset)
     }
 
+    /// The LSN up to which all records end before a place in the stream; it may be less.
+    pub fn lsn_at(&self, offset: u64) -> u64 {
+        let parts = self.0.lock();
+        let count = parts.marks.partition_point(|(_, end)| *end <= offset);
+        count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(lsn, _)| *lsn)
+    }
+
     /// Bytes of memory for the kept bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.0.lock().pieces.iter().map(|piece| piece.capacity() as u64).sum()
@@ -353,6 +360,11 @@ mod tests {
         }
         assert_eq!(history.end_of(9_999), Some(5 * 9_999));
         assert_eq!(history.end_of(10_000), None);
+        for offset in [15, 100, 25_000, 49_995, 60_000] {
+            let lsn = history.lsn_at(offset);
+            assert!(5 * lsn <= offset, "{offset}: {lsn}");
+        }
+        assert_eq!((history.lsn_at(49_995), history.lsn_at(3)), (9_999, 0));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `replicas` serves replicas. Here is what both share with commands.
 
 pub mod attached;
+pub mod held;
 pub mod history;
 pub mod role;
 mod stream;
@@ -17,6 +18,7 @@ use onrush_persist::SinkId;
 use parking_lot::Mutex;
 
 use attached::Attached;
+use held::Held;
 use history::History;
 use role::Role;
 use waits::Waits;
@@ -34,6 +36,8 @@ pub struct Replication {
     pub attached: Attached,
     /// Clients that wait for them.
     pub waits: Waits,
+    /// Connections whose replies wait for them.
+    pub held: Held,
     /// Counters of synchronizations.
     pub syncs: SyncCounters,
     /// The sink that makes the stream, while this server is a primary that keeps one.
@@ -66,6 +70,7 @@ impl Replication {
             history: History::new(id),
             attached: Attached::default(),
             waits: Waits::default(),
+            held: Held::default(),
             syncs: SyncCounters::default(),
             sink: Mutex::default(),
             wants_select: AtomicBool::new(false),

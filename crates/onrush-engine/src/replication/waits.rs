@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
 use onrush_resp::Reply;
 use parking_lot::Mutex;
 
 use crate::blocking::waiter::Waiter;
 use crate::clients::durability::Level;
+use crate::replication::history::History;
 use crate::shared::Shared;
 
 /// What a client waits for.
@@ -62,8 +63,8 @@ impl Goal {
 pub struct Waits {
     all: Mutex<Vec<(Goal, Weak<Waiter>)>>,
     len: AtomicUsize,
-    /// Whether replicas are to be asked how far they are.
-    asks: AtomicBool,
+    /// The last record that somebody waits for and replicas were not asked for; 0: none.
+    asked_lsn: AtomicU64,
 }
 
 impl Waits {
@@ -72,12 +73,19 @@ impl Waits {
         let mut all = self.all.lock();
         all.push((goal, Arc::downgrade(waiter)));
         self.len.store(all.len(), Relaxed);
-        self.asks.store(true, Relaxed);
+        self.ask(goal.lsn);
     }
 
-    /// Whether replicas are to be asked; they are from now on.
-    pub fn take_asks(&self) -> bool {
-        self.asks.load(Relaxed) && self.asks.swap(false, Relaxed)
+    /// Somebody else waits for replicas to have a record, too: they will be asked.
+    pub(super) fn ask(&self, lsn: u64) {
+        self.asked_lsn.fetch_max(lsn.max(1), AcqRel);
+    }
+
+    /// Whether replicas are to be asked here in the stream, behind all records that somebody waits for; then they are.
+    pub fn take_asks(&self, history: &History) -> bool {
+        let lsn = self.asked_lsn.load(Acquire);
+        let is_due = lsn > 0 && history.end_of(lsn).is_some();
+        is_due && self.asked_lsn.compare_exchange(lsn, 0, AcqRel, Relaxed).is_ok()
     }
 
     /// Ends the waiting of the clients that have what they wait for. O(clients that wait).

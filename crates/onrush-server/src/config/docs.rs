@@ -112,6 +112,8 @@ const SETS: &[(&str, &str)] = &[
     ("min-replicas-max-lag", "Seconds of silence after which a replica is no good one."),
     ("repl-backlog-size", "Bytes of the stream that are kept for replicas which come back."),
     ("repl-backlog-ttl", "Seconds without a replica after which nothing of it is kept; 0: never."),
+    ("durability-replicas", "Ours: replicas that must have executed what a connection wrote before its replies go."),
+    ("durability-replicas-timeout", "Ours: milliseconds for which replies wait for them; then an error comes in their place. 0: for ever."),
     ("repl-ping-replica-period", "Seconds between two PINGs to replicas."),
     ("repl-timeout", "Seconds of silence after which a link between primary and replica is given up."),
     ("tls-port", "TCP port for TLS; 0 listens on none. `port` may be 0 beside it."),

@@ -308,6 +308,10 @@ settings! {
     replica_announce_ip: String = "replica-announce-ip",
     /// The port that this replica tells its primary; 0: the one it listens on.
     replica_announce_port: u64 = "replica-announce-port",
+    /// Replicas that must have what a connection wrote before its replies go.
+    durability_replicas: u64 = "durability-replicas",
+    /// Milliseconds for which replies wait for them; 0: for ever.
+    durability_replicas_timeout: u64 = "durability-replicas-timeout",
     /// Good replicas without which writes are refused.
     min_replicas_to_write: u64 = "min-replicas-to-write",
     /// Seconds of silence after which a replica is no good one; 0: `min-replicas-to-write` means nothing.

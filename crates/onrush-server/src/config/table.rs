@@ -221,6 +221,8 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("replica-priority", 0, I32_MAX, "100").alias("slave-priority"),
     integer("min-replicas-to-write", 0, I32_MAX, "0").alias("min-slaves-to-write"),
     integer("min-replicas-max-lag", 0, I32_MAX, "10").alias("min-slaves-max-lag"),
+    integer("durability-replicas", 0, 1000, "0").apply(),
+    integer("durability-replicas-timeout", 0, I64_MAX, "10000"),
     boolean("repl-diskless-sync", "yes").no_effect(ALWAYS_SPOOLED),
     integer("repl-diskless-sync-delay", 0, I32_MAX, "5").no_effect(NO_DELAY),
     integer("repl-diskless-sync-max-replicas", 0, I32_MAX, "0").no_effect(NO_DELAY),

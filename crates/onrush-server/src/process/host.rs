@@ -87,6 +87,7 @@ const LATE: &[(&str, &str)] = &[
     ("bind", "it waits for name servers, which no transaction can"),
     ("port", "it waits for new sockets, which no transaction can"),
     ("dir", "it waits for the disk, which no transaction can"),
+    ("durability-replicas", "it waits for the whole keyspace, which no transaction can"),
 ];
 
 /// Most bytes of commands of one connection that wait, whatever the configuration allows: places in them are kept in 32 bits.
@@ -406,6 +407,12 @@ impl Host {
                 }
                 Ok(())
             }
+            "durability-replicas" => {
+                if let Some(engine) = self.engine.get().filter(|_| config.durability_replicas > 0) {
+                    begin_stream(engine).map_err(|error| failed(error.to_string()))?;
+                }
+                Ok(())
+            }
             "loglevel" => {
                 crate::log::set_level(config.loglevel);
                 Ok(())
@@ -628,6 +635,20 @@ impl Process for Host {
             false => self.peers.allow(),
         }
     }
+}
+
+/// Gives each write a place in the stream from here on, though there may be no replica. The calling thread has not entered
+/// the gate.
+///
+/// # Errors
+/// The system's; a script takes too long.
+pub fn begin_stream(engine: &'static Engine) -> io::Result<()> {
+    let replication = &engine.replication;
+    if replication.role.is_replica() || replication.history.is_kept() {
+        return Ok(());
+    }
+    let _alone = engine.alone_unless_busy().ok_or_else(|| io::Error::other("a script takes too long"))?;
+    replication.begin_stream(engine)
 }
 
 /// Whether a name that was sent is this one.

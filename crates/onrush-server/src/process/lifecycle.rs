@@ -22,6 +22,7 @@ use crate::data::saving::{self, NotSaved, save_at_end};
 use crate::net::listener::Listeners;
 use crate::net::metrics;
 use crate::process::files::Files;
+use crate::process::host::begin_stream;
 use crate::process::os;
 use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
@@ -116,6 +117,9 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     replica::begin(server);
+    if server.host.config.read().durability_replicas > 0 {
+        begin_stream(server.engine()).map_err(text("Can't keep a stream for replicas"))?;
+    }
     replicas::start(server).map_err(text("Can't start the thread that serves replicas"))?;
     replica::start(server).map_err(text("Can't start the thread that follows a primary"))?;
     saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;

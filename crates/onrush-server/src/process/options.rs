@@ -49,6 +49,8 @@ pub fn options(config: &Config) -> Options {
             replica: config.client_output_buffer_limit.replica,
         },
         rdb_compression: config.rdbcompression,
+        durability_replicas: config.durability_replicas as u32,
+        durability_replicas_timeout_ms: config.durability_replicas_timeout,
         backlog_bytes: config.repl_backlog_size,
         replicas_min: if config.min_replicas_max_lag > 0 { config.min_replicas_to_write as u32 } else { 0 },
         replica: ReplicaOptions {

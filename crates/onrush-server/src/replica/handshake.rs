@@ -64,7 +64,7 @@ fn introductions(config: &Config) -> Vec<Vec<u8>> {
     if !config.replica_announce_ip.is_empty() {
         requests.push(request(&[b"REPLCONF", b"ip-address", config.replica_announce_ip.as_bytes()]));
     }
-    requests.push(request(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
+    requests.push(request(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"onrush-acks"]));
     requests
 }
 

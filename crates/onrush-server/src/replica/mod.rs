@@ -152,6 +152,7 @@ fn change_role(server: &'static Server, request: Request) {
             replication.end_stream(server.engine());
             replication.history.keep(true);
             unblock_all(server.engine());
+            replication.held.give_all_up();
         }
         (Some(primary), true) => tracing::info!("This replica follows {primary} from now on"),
         (None, true) => {

@@ -105,6 +105,7 @@ impl Thread {
             self.serve_waiting();
             self.turns();
             self.server.replication.waits.look(self.server.engine());
+            self.server.replication.held.look(&self.server.replication);
             self.note_lacked();
         }
     }
@@ -115,7 +116,10 @@ impl Thread {
             Some(Duration::ZERO)
         } else if is_retrying {
             Some(RETRY_AFTER)
-        } else if self.links.is_empty() && !self.server.replication.history.is_kept() {
+        } else if self.links.is_empty()
+            && !self.server.replication.history.is_kept()
+            && self.server.replication.held.is_empty()
+        {
             None
         } else {
             Some(TICK.saturating_sub(self.ticked.elapsed()))
@@ -266,7 +270,11 @@ impl Thread {
     fn ask(&mut self) {
         let replication = &self.server.replication;
         let is_online = |(_, link): (usize, &Link)| link.replica.phase() == Phase::Online;
-        if !replication.role.is_replica() && replication.waits.take_asks() && self.links.iter().any(is_online) {
+        if !replication.role.is_replica()
+            && replication.waits.take_asks(&replication.history)
+            && self.links.iter().any(is_online)
+            && !replication.attached.all_tell()
+        {
             replication.history.append(GETACK, None);
         }
     }
@@ -303,6 +311,7 @@ impl Thread {
                 replication.history.append(PING, None);
             }
         }
+        self.server.replication.held.give_up(Instant::now());
         self.count_good();
         if ttl > Duration::ZERO && self.links.is_empty() && self.alone_since.is_some_and(|since| since.elapsed() > ttl)
         {
@@ -324,7 +333,7 @@ impl Thread {
     /// No replica has come for `repl-backlog-ttl`: nothing is kept any more, and none can go on where it was.
     fn end_stream(&mut self) {
         let server = self.server;
-        if server.replication.role.is_replica() {
+        if server.replication.role.is_replica() || server.durability.may_wait_for_replicas() {
             return;
         }
         let Some(alone) = server.alone_unless_busy() else { return };

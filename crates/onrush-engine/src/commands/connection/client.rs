@@ -24,6 +24,7 @@ const BAD_MAX_AGE: CommandError = CommandError::fixed("ERR maxage should be grea
 const TIMEOUT_NOT_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
 const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const TIMEOUT_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+const NO_STREAM: CommandError = CommandError::fixed("ERR the system has no thread for the stream of replicas");
 const BAD_PAUSE_MODE: CommandError = CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
 const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
@@ -358,7 +359,8 @@ pub(crate) fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `CLIENT DURABILITY ALWAYS | EVERYSEC | NO | DEFAULT`: how this connection's writes are made durable from here on
+/// `CLIENT DURABILITY <ALWAYS | EVERYSEC | NO | DEFAULT> [REPLICAS number | DEFAULT]`: how this connection's writes are made
+/// durable from here on
 pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     let wish = match ctx.arg(2).to_ascii_lowercase().as_slice() {
         b"always" => Wish::Always,
@@ -367,13 +369,28 @@ pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
         b"default" => Wish::Default,
         _ => return Err(error::SYNTAX.into()),
     };
+    let replicas = match ctx.argc() {
+        3 => ctx.session.durability_replicas,
+        5 if ctx.is(3, "REPLICAS") && ctx.is(4, "DEFAULT") => None,
+        5 if ctx.is(3, "REPLICAS") => Some(u32::try_from(ctx.int(4)?).map_err(|_| error::NOT_POSITIVE)?),
+        _ => return Err(error::SYNTAX.into()),
+    };
     if wish == Wish::Always && !ctx.engine.durability.is_on() {
         return Err(NOTHING_DURABLE.into());
     }
     if wish == Wish::Always {
         ctx.engine.durability.want();
     }
+    if replicas.is_some_and(|replicas| replicas > 0) {
+        ctx.engine.durability.note_replicas();
+        if !ctx.engine.replication.history.is_kept() {
+            // From here on each write has a place in the stream, though there is no replica yet.
+            ctx.commit.lock_keyspace()?;
+            ctx.engine.replication.begin_stream(ctx.engine).map_err(|_| NO_STREAM)?;
+        }
+    }
     ctx.session.durability = wish;
+    ctx.session.durability_replicas = replicas;
     // The replies to the commands before this one may still have to wait.
     ctx.session.owed.add(Owed::by(wish));
     ctx.out.ok();

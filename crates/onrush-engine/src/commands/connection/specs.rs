@@ -96,11 +96,11 @@ static CLIENT: &[Spec] = &[
     Spec::connection("no-touch", "7.2.0", 3, "noscript loading stale", client::client_no_touch)
         .syntax("<ON | OFF>")
         .summary("Keeps the connection's commands from changing access times of keys."),
-    Spec::connection("durability", "7.2.0", 3, "noscript loading stale", client::client_durability)
-        .syntax("<ALWAYS | EVERYSEC | NO | DEFAULT>")
+    Spec::connection("durability", "7.2.0", -3, "noscript loading stale", client::client_durability)
+        .syntax("<ALWAYS | EVERYSEC | NO | DEFAULT> [REPLICAS <number | DEFAULT>]")
         .summary(
             "Says when this connection's writes are to be on the disk: before their replies, about a second later, or \
-             whenever.",
+             whenever; and how many replicas must have them before their replies.",
         ),
     Spec::connection("getredir", "6.0.0", 2, "noscript loading stale", tracking::client_getredir)
         .summary("Returns the client that gets this connection's invalidation messages."),

@@ -59,6 +59,7 @@ pub(crate) fn replconf(ctx: &mut Ctx<'_>) -> CommandResult {
             introduction.ip = address(value)?;
         } else if ctx.is(index, "capa") {
             introduction.takes_mark |= value.eq_ignore_ascii_case(b"eof");
+            introduction.tells |= value.eq_ignore_ascii_case(b"onrush-acks");
             introduction.knows_names |= value.eq_ignore_ascii_case(b"psync2");
         } else if ctx.is(index, "rdb-only") {
             introduction.wants_data_only = parse_i64(value).is_some_and(|wants| wants != 0);

@@ -1,0 +1,95 @@
+//! Replies that wait for replicas: CLIENT DURABILITY and `durability-replicas`.
+
+use std::time::{Duration, Instant};
+
+use onrush_tests::argv;
+use onrush_tests::resp::Value;
+use onrush_tests::server::{Oracle, Server, wait_until};
+
+use crate::follows::{is_same, start_replica, wait_for_link};
+
+fn start_redis_replica(primary: &Server) -> Server {
+    let port = primary.port().to_string();
+    Server::start_oracle(
+        Oracle::Newer,
+        &["--replicaof", "127.0.0.1", &port, "--save", "", "--enable-debug-command", "yes"],
+    )
+}
+
+#[test]
+fn replies_wait_for_replicas_and_commands_do_not() {
+    for of_redis in [false, true] {
+        let primary = Server::start_onrush(&["--save", "", "--enable-debug-command", "yes"]);
+        let mut ours = primary.connect();
+        let replica = if of_redis { start_redis_replica(&primary) } else { start_replica(&primary, &[]) };
+        let mut theirs = replica.connect();
+        wait_for_link(&mut theirs);
+        assert_eq!(ours.run("CLIENT DURABILITY DEFAULT REPLICAS 1").text(), "OK");
+        for number in 0..200 {
+            assert_eq!(ours.run("INCR count"), Value::Int(number + 1));
+            assert_eq!(theirs.run("GET count").text(), (number + 1).to_string(), "it is there before its reply");
+        }
+        let batch: Vec<_> =
+            (0..1000).map(|number| argv!["SET", format!("key:{}", number % 10), number.to_string()]).collect();
+        (0..20).for_each(|_| assert!(ours.pipeline(&batch).iter().all(|reply| reply == b"+OK\r\n")));
+        assert!(is_same(&mut ours, &mut theirs));
+        // The replica does not answer: replies wait, commands are executed, and other connections have no wish.
+        replica.signal("STOP");
+        ours.set_timeout(Duration::from_millis(300));
+        assert!(ours.try_call(&argv!["SET", "held", "value"]).is_err());
+        let mut other = primary.connect();
+        assert_eq!(other.run("GET held").text(), "value");
+        assert_eq!(other.run("SET free value").text(), "OK");
+        replica.signal("CONT");
+        ours.set_timeout(Duration::from_secs(20));
+        assert_eq!(ours.read_reply().expect("a reply"), b"+OK\r\n");
+        assert_eq!(ours.run("CLIENT DURABILITY DEFAULT REPLICAS 0").text(), "OK");
+        drop(replica);
+        assert_eq!(ours.run("SET free value").text(), "OK");
+    }
+}
+
+#[test]
+fn without_replicas_an_error_comes_in_time() {
+    let primary =
+        Server::start_onrush(&["--durability-replicas", "1", "--durability-replicas-timeout", "1000", "--save", ""]);
+    let mut ours = primary.connect();
+    assert_eq!(ours.run("GET key").bytes(), None, "reading waits for nothing");
+    let started = Instant::now();
+    ours.send(b"SET key value\r\nGET key\r\n").expect("it is sent");
+    let text = String::from_utf8(ours.read_to_close().expect("the end")).expect("a text");
+    assert!(text.starts_with("-NOREPLICAS What was written before this was executed here"), "{text}");
+    assert_eq!(text.matches("\r\n").count(), 1, "{text}");
+    assert!(started.elapsed() >= Duration::from_millis(990), "{:?}", started.elapsed());
+    let mut ours = primary.connect();
+    assert_eq!(ours.run("GET key").text(), "value");
+    assert_eq!(ours.run("CONFIG SET durability-replicas 0").text(), "OK");
+    assert_eq!(ours.run("SET key other").text(), "OK");
+    let replica = start_replica(&primary, &[]);
+    wait_for_link(&mut replica.connect());
+    assert_eq!(ours.run("CONFIG SET durability-replicas 1").text(), "OK");
+    wait_until("the replica follows", || {
+        let mut conn = primary.connect();
+        conn.run("SET key third").text() == "OK"
+    });
+    for line in [
+        "CLIENT DURABILITY DEFAULT REPLICAS",
+        "CLIENT DURABILITY DEFAULT REPLICAS -1",
+        "CLIENT DURABILITY DEFAULT COPIES 1",
+    ] {
+        assert!(ours.run(line).is_error(), "{line}");
+    }
+}
+
+#[test]
+fn who_waits_at_a_primary_that_is_one_no_more_learns_of_it() {
+    let primary =
+        Server::start_onrush(&["--durability-replicas", "1", "--durability-replicas-timeout", "0", "--save", ""]);
+    let other = Server::start_onrush(&["--save", ""]);
+    let (mut ours, mut control) = (primary.connect(), primary.connect());
+    ours.send(b"SET key value\r\n").expect("it is sent");
+    wait_until("it is executed", || control.run("EXISTS key") == Value::Int(1));
+    control.call(&argv!["REPLICAOF", "127.0.0.1", other.port().to_string()]);
+    let text = String::from_utf8(ours.read_to_close().expect("the end")).expect("a text");
+    assert!(text.contains("this server is no primary any more"), "{text}");
+}
