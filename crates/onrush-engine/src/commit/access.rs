@@ -257,9 +257,8 @@ impl Commit {
         };
         if slot.is_expired(moment.due_ms) {
             cold_path();
-            // While writes are paused, and in a replica, an expired key stays but clients do not see it. Who writes then
-            // writes in a replica that lets it.
-            if CHANGES || !*is_paused {
+            // While writes are paused, and in a replica, an expired key stays but clients do not see it.
+            if !*is_paused {
                 let removed = slot.remove();
                 record.expired(db, removed, &mut left.expired);
             }

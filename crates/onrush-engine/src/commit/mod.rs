@@ -270,7 +270,8 @@ impl Commit {
     /// them.
     #[inline]
     pub(crate) fn note_pause(&mut self, pause: Pause) {
-        self.is_paused = pause != Pause::None || self.shared.replication.role.is_replica();
+        // A replica that takes writes deletes what it finds: a key that is there cannot be made anew.
+        self.is_paused = pause != Pause::None || self.shared.replication.role.is_read_only();
     }
 
     /// Whether CLIENT PAUSE was on when the present command was admitted, or this is a replica: what has expired stays
