@@ -57,6 +57,8 @@ struct Parts {
     kept_bytes_max: u64,
     /// The first byte that a replica lacks.
     lacked: Option<u64>,
+    /// The same of replicas that are about to get data which has just been cut.
+    pinned: Option<u64>,
     /// LSNs of records, and where they end in the stream.
     marks: VecDeque<(u64, u64)>,
     /// The database of the stream, for whoever reads it from here on; `None`: what comes next says it.
@@ -102,7 +104,7 @@ impl Parts {
             && self.kept_bytes - piece.len() as u64 >= self.kept_bytes_max
         {
             let end = self.first() + piece.len() as u64;
-            let is_lacked = self.lacked.is_some_and(|lacked| lacked < end);
+            let is_lacked = [self.lacked, self.pinned].into_iter().flatten().any(|lacked| lacked < end);
             if is_lacked && self.kept_bytes < self.kept_bytes_max + DROP_BYTES_MIN {
                 return;
             }
@@ -135,6 +137,7 @@ impl History {
             kept_bytes: 0,
             kept_bytes_max: 1 << 20,
             lacked: None,
+            pinned: None,
             marks: VecDeque::new(),
             db: None,
         }))
@@ -221,10 +224,20 @@ impl History {
         (parts.first(), parts.kept_bytes)
     }
 
-    /// The first byte that a replica lacks: from there on bytes are kept.
-    pub fn set_lacked(&self, lacked: Option<u64>) {
+    /// From here on bytes are kept, until [`History::set_lacked`] says that the data is known which is cut here.
+    pub fn pin(&self) {
+        let mut parts = self.0.lock();
+        parts.pinned = Some(parts.now.offset);
+    }
+
+    /// The first byte that a replica lacks: from there on bytes are kept. `awaits_cut`: data is about to be cut, and the place
+    /// of that is not among those told here.
+    pub fn set_lacked(&self, lacked: Option<u64>, awaits_cut: bool) {
         let mut parts = self.0.lock();
         parts.lacked = lacked;
+        if !awaits_cut {
+            parts.pinned = None;
+        }
         parts.drop_oldest();
     }
 
@@ -327,7 +340,7 @@ mod tests {
     #[test]
     fn what_a_replica_lacks_stays_up_to_a_limit_and_can_be_taken_elsewhere() {
         let history = kept(1 << 20);
-        history.set_lacked(Some(0));
+        history.set_lacked(Some(0), false);
         let all = BEHIND_BYTES_MAX + (3 << 20);
         for start in (0..all).step_by(100_000) {
             history.append(&bytes(start..start + 100_000), None);
@@ -339,9 +352,16 @@ mod tests {
         }
         assert!(!taken.is_empty() && taken == bytes(0..taken.len() as u64));
         assert_eq!(history.kept().0, taken.len() as u64);
-        history.set_lacked(None);
+        history.set_lacked(None, false);
         assert!(history.kept().1 <= (1 << 20) + PIECE_LEN as u64);
-        history.set_lacked(Some(0));
+        history.pin();
+        let pinned = history.position().offset;
+        history.set_lacked(None, true);
+        history.append(&vec![0; 3 << 20], None);
+        assert!(history.kept().0 <= pinned);
+        history.set_lacked(None, false);
+        assert!(history.kept().0 > pinned);
+        history.set_lacked(Some(0), false);
         for _ in 0..(DROP_BYTES_MIN >> 20) + 8 {
             history.append(&[0; 1 << 20], None);
         }

@@ -18,6 +18,9 @@ use crate::process::server::Server;
 const PIECE_LEN: usize = 128 << 10;
 const TURN_BYTES_MAX: usize = 2 << 20;
 
+/// Most reads in one turn, of 4 KB each.
+const READS_MAX: usize = 16;
+
 /// The longest request of a replica, in bytes.
 const REQUEST_LEN_MAX: usize = 16 << 10;
 
@@ -157,26 +160,32 @@ impl Link {
         if self.replica.client.is_killed() {
             return After::End("it was killed".to_owned());
         }
-        if let Err(why) = self.read(server) {
-            return After::End(why);
-        }
+        let goes_on = match self.read(server) {
+            Ok(goes_on) => goes_on,
+            Err(why) => return After::End(why),
+        };
         if !self.waits() && self.epoch != server.replication.history.epoch() {
             return After::End("the history has changed".to_owned());
         }
-        self.write(server, spool).unwrap_or_else(After::End)
+        match self.write(server, spool).unwrap_or_else(After::End) {
+            After::Wait if goes_on => After::Again,
+            after => after,
+        }
     }
 
-    fn read(&mut self, server: &Server) -> Result<(), String> {
-        loop {
+    /// Reads what has come, up to a limit; returns whether there may be more.
+    fn read(&mut self, server: &Server) -> Result<bool, String> {
+        for _ in 0..READS_MAX {
             let mut buf = [0; 4096];
             match self.connection.socket().read(&mut buf) {
                 Ok(0) => return Err("it has closed the connection".to_owned()),
                 Ok(len) => self.input.extend_from_slice(&buf[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.to_string()),
             }
             self.understand(server)?;
         }
+        Ok(true)
     }
 
     /// Executes what has come: nothing but acknowledgements.

@@ -164,6 +164,7 @@ impl Output for PayloadOutput {
             replication.begin_stream(self.server.engine())?;
             replication.select_again();
         }
+        replication.history.pin();
         *self.payload.cut.lock() = Some((replication.history.position(), replication.history.epoch()));
         self.server.host.replicas.ring();
         Ok(())

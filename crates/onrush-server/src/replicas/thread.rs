@@ -362,9 +362,11 @@ impl Thread {
     /// Tells the history what must be kept.
     fn note_lacked(&mut self) {
         let lacked = self.links.iter().filter_map(|(_, link)| link.lacks()).min();
-        let cut = self.payload.as_ref().and_then(|payload| payload.cut()).map(|(cut, _)| cut.offset);
+        let cuts = self.payload.as_ref().map(|payload| payload.cut());
+        let awaits_cut = cuts.as_ref().is_some_and(Option::is_none);
+        let cut = cuts.flatten().map(|(cut, _)| cut.offset);
         let lacked = lacked.into_iter().chain(cut).min();
-        self.server.replication.history.set_lacked(lacked);
+        self.server.replication.history.set_lacked(lacked, awaits_cut);
         self.spool.forget_before(lacked);
     }
 }

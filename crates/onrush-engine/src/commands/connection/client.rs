@@ -384,7 +384,9 @@ pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     if replicas.is_some_and(|replicas| replicas > 0) {
         ctx.engine.durability.note_replicas();
         if !ctx.engine.replication.history.is_kept() {
-            // From here on each write has a place in the stream, though there is no replica yet.
+            // From here on each write has a place in the stream, though there is no replica yet: also what this connection
+            // has sent behind this command, so another thread executes it.
+            ctx.leave_worker()?;
             ctx.commit.lock_keyspace()?;
             ctx.engine.replication.begin_stream(ctx.engine).map_err(|_| NO_STREAM)?;
         }
