@@ -196,6 +196,21 @@ fn a_full_sync_under_load_ends_though_the_backlog_is_small() {
     assert_eq!(info(&mut ours, "stats", "sync_full"), "2", "{}", primary.log());
 }
 
+#[test]
+fn data_that_is_loaded_anew_goes_to_replicas_as_a_whole() {
+    let primary = start(&["--appendonly", "yes"]);
+    let replica = start_redis_replica(Oracle::Newer, &primary, &[]);
+    let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+    wait_for_link(&mut theirs);
+    (0..100).for_each(|number| _ = ours.call(&argv!["RPUSH", "list", number.to_string()]));
+    assert!(is_same(&mut ours, &mut theirs));
+    assert_eq!(ours.run("DEBUG LOADAOF").text(), "OK");
+    ours.run("RPUSH list last");
+    wait_until("all data has come anew", || info(&mut ours, "stats", "sync_full") == "2");
+    assert!(is_same(&mut ours, &mut theirs));
+    assert_eq!(theirs.run("LLEN list"), Value::Int(101));
+}
+
 /// Asks for all data without telling that it takes a mark, and reads the beginning of the reply.
 fn sync(primary: &Server) -> (TcpStream, u64) {
     let mut stream = TcpStream::connect(("127.0.0.1", primary.port())).expect("a connection");

@@ -9,6 +9,7 @@ use std::time::Instant;
 use onrush_engine::loading::empty::empty;
 use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch, load_end};
 use onrush_engine::observe::progress::Report;
+use onrush_engine::replication::history::Position;
 use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
 use onrush_persist::storage::{Disk, open_file};
@@ -274,10 +275,26 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
     let _held = server.host.replica.hold_stream();
     server.loading.begin(server.clock.unix_ms() / 1000, 0);
     let whole = Whole;
+    let keeps_stream = server.replication.history.is_kept();
     let reloaded = try_reload_log(server, &dir, &name, making);
+    begin_history(server, keeps_stream);
     std::mem::forget(whole);
     server.loading.end();
     reloaded
+}
+
+/// The data has another history from here on: replicas, and a replica itself, need all of it.
+fn begin_history(server: &'static Server, keeps_stream: bool) {
+    let _alone = server.gate.exclusive(server.gate.take_turn());
+    let replication = &server.replication;
+    replication.history.take_over(Position { id: server.new_replid(), offset: 0 });
+    if keeps_stream
+        && !replication.role.is_replica()
+        && let Err(error) = replication.begin_stream(server.engine())
+    {
+        tracing::error!("Can't keep the stream for replicas: {error}");
+        replication.history.keep(false);
+    }
 }
 
 /// Ends the process if it is dropped, by a panic: half of the data is no data.
@@ -317,6 +334,8 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str, making: Makin
         continue_log(server, dir.to_owned(), manifest)?;
         return Err(reason);
     }
+    // What is loaded is not what replicas are told next.
+    server.replication.end_stream(server.engine());
     empty(server.engine());
     drop(alone);
     let loaded = load_log(server, dir, &manifest).and_then(|()| continue_log(server, dir.to_owned(), manifest));

@@ -253,6 +253,9 @@ fn rewrite(server: &'static Server) -> bool {
     }
 }
 
+/// How long the end of the process waits for the end of a part of a primary's stream.
+const STREAM_WAIT_MAX: Duration = Duration::from_millis(200);
+
 /// Why the data is not saved at the end.
 pub enum NotSaved {
     /// The disk does not answer, so nothing more is to be expected of it.
@@ -271,7 +274,8 @@ pub fn save_at_end(server: &Server) -> Result<Option<Exclusive<'_>>, NotSaved> {
             return Err(NotSaved::Hangs);
         }
         server.host.peers.refuse();
-        let _held = server.host.replica.hold_stream();
+        // Without it the data may be at no place of the stream, and does not say that it is.
+        let _held = server.host.replica.hold_stream_for(STREAM_WAIT_MAX);
         let alone = server.alone_unless_busy();
         server.host.peers.allow();
         let Some(alone) = alone else { return Ok(None) };

@@ -72,6 +72,11 @@ impl Service {
         self.executing.lock()
     }
 
+    /// As [`Service::hold_stream`], but waits at most this long.
+    pub fn hold_stream_for(&self, at_most: Duration) -> Option<MutexGuard<'_, ()>> {
+        self.executing.try_lock_for(at_most)
+    }
+
     /// The next request.
     pub(super) fn next(&self) -> Option<Request> {
         self.state.lock().requests.pop_front()

@@ -25,6 +25,8 @@ const PLACES_MAX: usize = 1024;
 pub(super) struct Follower {
     runner: Runner,
     client: LocalClient,
+    /// The epoch of the history that it follows.
+    epoch: u64,
 }
 
 /// What the primary was told.
@@ -48,7 +50,7 @@ impl Follower {
             client.send(&mut runner, &request(&[b"SELECT", db.as_bytes()]));
             client.take_replies();
         }
-        Self { runner, client }
+        Self { runner, client, epoch: 0 }
     }
 
     /// Executes what the primary sends until the link ends. Parts of the stream that have not come whole are dropped then.
@@ -57,6 +59,7 @@ impl Follower {
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         told.tell(server, link)?;
+        self.epoch = server.replication.history.epoch();
         loop {
             let mut is_asked = false;
             while let Some(part) = scan.next(link.bytes()).map_err(|error| End::Failed(error.to_string()))? {
@@ -100,6 +103,9 @@ impl Follower {
             }
             std::thread::sleep(LOOK_PERIOD);
             held = server.host.replica.hold_stream();
+        }
+        if server.replication.history.epoch() != self.epoch {
+            return Err(End::Failed("the data was replaced meanwhile".to_owned()));
         }
         server.replication.role.set_executing(true);
         let mut answers = Answers::default();
