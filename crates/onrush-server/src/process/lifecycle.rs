@@ -121,7 +121,6 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         begin_stream(server.engine()).map_err(text("Can't keep a stream for replicas"))?;
     }
     replicas::start(server).map_err(text("Can't start the thread that serves replicas"))?;
-    replica::start(server).map_err(text("Can't start the thread that follows a primary"))?;
     saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -181,7 +180,11 @@ async fn serve(
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     cron::start(server, workers)?;
     tracing::info!("{}", saving::plan(&server.host.config.read()));
-    let loaded = tokio::task::spawn_blocking(|| load_at_start(server, saved));
+    let loaded = tokio::task::spawn_blocking(|| {
+        load_at_start(server, saved)?;
+        // Before, nobody knows where in its history the data is.
+        replica::start(server).map_err(|error| format!("Can't start the thread that follows a primary: {error}"))
+    });
     let waiting = Arc::clone(&supervisor);
     let loaded = tokio::spawn(async move {
         match loaded.await {
