@@ -99,6 +99,9 @@ pub const CONSTANT: &[(&str, &str)] = &[
     ("pfselftest", "tests a fixed amount of data of its own"),
     ("pipeline|help", "answers with a fixed text"),
     ("pubsub|help", "answers with a fixed text"),
+    ("psync", "the thread for replicas answers; tests of replication time it"),
+    ("replconf", "keeps a few words of the connection"),
+    ("sync", "the thread for replicas answers; tests of replication time it"),
     ("quit", "closes the connection"),
     ("latency|doctor", "tells of at most 160 samples of 4 events"),
     ("latency|graph", "draws at most 80 samples"),
@@ -111,7 +114,7 @@ pub const CONSTANT: &[(&str, &str)] = &[
     ("slowlog|help", "answers with a fixed text"),
     ("save", REFUSED),
     ("shutdown", "ends the process; tests of its life time it"),
-    ("slaveof", REFUSED),
+    ("slaveof", "another thread changes the role"),
     ("xgroup|help", "answers with a fixed text"),
     ("xinfo|help", "answers with a fixed text"),
 ];
