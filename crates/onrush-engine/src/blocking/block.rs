@@ -68,7 +68,8 @@ impl Ctx<'_> {
             return Err(Stop::Waits);
         }
         if self.session.deny_blocking {
-            until.on_timeout.append_to(self.engine, self.out);
+            let engine = self.engine;
+            until.on_timeout.append_to(self.out, |goal, out| goal.reply(engine, out));
             return Ok(false);
         }
         Ok(true)

@@ -96,7 +96,8 @@ impl Waiter {
 
     /// The time is over; returns whether the client still waited, and can get another reply than that of its command.
     pub fn time_out(self: &Arc<Self>, shared: &'static Shared) -> bool {
-        !self.is_certain() && self.finish(shared, |out| self.on_timeout().append_to(shared, out))
+        !self.is_certain()
+            && self.finish(shared, |out| self.on_timeout().append_to(out, |goal, out| goal.reply(shared, out)))
     }
 
     /// CLIENT UNBLOCK with ERROR, likewise.

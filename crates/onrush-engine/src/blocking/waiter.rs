@@ -13,8 +13,7 @@ use super::state::{State, StateLock};
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
-use crate::replication::waits::Goal;
-use crate::shared::Shared;
+use crate::replication::goal::Goal;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -41,12 +40,14 @@ impl OnTimeout {
     }
 
     /// Appends it to a reply.
-    pub(crate) fn append_to(self, shared: &Shared, out: &mut Reply) {
+    ///
+    /// `counts`: appends how many replicas have reached a goal.
+    pub(crate) fn append_to(self, out: &mut Reply, counts: impl FnOnce(Goal, &mut Reply)) {
         match self {
             Self::NullArray => out.null_array(),
             Self::Null | Self::Never => out.null(),
             Self::Awake(_) => out.ok(),
-            Self::Counts(goal) => goal.reply(shared, out),
+            Self::Counts(goal) => counts(goal, out),
         }
     }
 }

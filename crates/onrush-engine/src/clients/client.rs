@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::observe::pipeline::mean_depth;
-use crate::replication::attached::Introduction;
+use crate::replication::introduction::Introduction;
 use crate::tracking::mode::{Mode, TrackingState};
 use crate::transactions::watched::Watcher;
 use crate::users::user::User;

@@ -10,7 +10,7 @@ use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
-use crate::replication::attached::SyncRequest;
+use crate::replication::introduction::SyncRequest;
 use crate::tracking::mode::Mode;
 use crate::tracking::tracks::Tracks;
 use crate::transactions::transaction::Transaction;

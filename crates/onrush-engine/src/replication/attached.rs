@@ -5,33 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Rel
 
 use parking_lot::Mutex;
 
+use super::introduction::Introduction;
 use crate::clients::client::ClientHandle;
-
-/// What a replica has told about itself (REPLCONF).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Introduction {
-    /// The port that it listens on; 0: untold.
-    pub port: u16,
-    /// The address that it wants to be known by; empty: the one that it connects from.
-    pub ip: String,
-    /// Whether it takes data whose length is not told (`capa eof`).
-    pub takes_mark: bool,
-    /// Whether it says what it has executed without being asked (`capa onrush-acks`).
-    pub tells: bool,
-    /// Whether it wants the data alone (`rdb-only`).
-    pub wants_data_only: bool,
-    /// Whether it knows that a history may have another name (`capa psync2`).
-    pub knows_names: bool,
-}
-
-/// What a replica asks for: PSYNC or SYNC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncRequest {
-    /// Its history, and the first byte of the stream that it lacks; `None`: it has no data.
-    pub from: Option<(String, u64)>,
-    /// Whether it is told the history and the offset; not with SYNC, as before Redis 2.8.
-    pub is_psync: bool,
-}
 
 /// How far a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

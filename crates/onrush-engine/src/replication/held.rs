@@ -176,7 +176,8 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replication::attached::{Introduction, Phase, Replica};
+    use crate::replication::attached::{Phase, Replica};
+    use crate::replication::introduction::Introduction;
     use crate::users::user::User;
 
     fn client() -> Arc<ClientHandle> {

@@ -4,8 +4,11 @@
 //! `replicas` serves replicas. Here is what both share with commands.
 
 pub mod attached;
+pub mod goal;
 pub mod held;
 pub mod history;
+pub mod introduction;
+pub mod reached;
 pub mod role;
 mod stream;
 pub mod waits;

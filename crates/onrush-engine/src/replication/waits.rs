@@ -4,59 +4,11 @@ use std::sync::Arc;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
-use onrush_resp::Reply;
 use parking_lot::Mutex;
 
+use super::goal::Goal;
 use crate::blocking::waiter::Waiter;
-use crate::clients::durability::Level;
 use crate::replication::history::History;
-use crate::shared::Shared;
-
-/// What a client waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Goal {
-    /// The last record that replicas must have.
-    pub lsn: u64,
-    /// So many of them.
-    pub replicas: usize,
-    /// Of WAITAOF: the disks of replicas count, and whether this server's must have the record.
-    pub disks: Option<bool>,
-}
-
-impl Goal {
-    /// Whether this server's disk has what is waited for.
-    fn has_own(self, shared: &Shared) -> bool {
-        self.disks.is_some() && shared.durability.is_on() && shared.durability.has(Level::Durable, self.lsn)
-    }
-
-    /// How many replicas have acknowledged the record, and how many have it on their disks.
-    fn counts(self, shared: &Shared) -> (usize, usize) {
-        let replication = &shared.replication;
-        replication.history.end_of(self.lsn).map_or((0, 0), |offset| replication.attached.counts(offset))
-    }
-
-    /// Whether it is reached.
-    pub fn is_reached(self, shared: &Shared) -> bool {
-        let (have, have_synced) = self.counts(shared);
-        match self.disks {
-            None => have >= self.replicas,
-            Some(own) => have_synced >= self.replicas && (!own || self.has_own(shared)),
-        }
-    }
-
-    /// Appends the reply: how many have it by now.
-    pub fn reply(self, shared: &Shared, out: &mut Reply) {
-        let (have, have_synced) = self.counts(shared);
-        match self.disks {
-            None => out.int(have as i64),
-            Some(_) => {
-                out.array(2);
-                out.int(i64::from(self.has_own(shared)));
-                out.int(have_synced as i64);
-            }
-        }
-    }
-}
 
 /// The clients that wait.
 #[derive(Default)]
@@ -88,25 +40,22 @@ impl Waits {
         is_due && self.asked_lsn.compare_exchange(lsn, 0, AcqRel, Relaxed).is_ok()
     }
 
-    /// Ends the waiting of the clients that have what they wait for. O(clients that wait).
-    pub fn look(&self, shared: &'static Shared) {
-        if self.len.load(Relaxed) == 0 {
-            return;
-        }
+    /// Takes out the clients that have reached what they wait for. O(clients that wait).
+    pub(super) fn take(&self, is_reached: impl Fn(Goal) -> bool) -> Vec<(Goal, Arc<Waiter>)> {
         let mut done = Vec::new();
+        if self.len.load(Relaxed) == 0 {
+            return done;
+        }
         let mut all = self.all.lock();
         all.retain(|(goal, waiter)| {
             let Some(waiter) = waiter.upgrade() else { return false };
-            let is_reached = goal.is_reached(shared);
-            if is_reached {
+            let is_over = is_reached(*goal);
+            if is_over {
                 done.push((*goal, waiter));
             }
-            !is_reached
+            !is_over
         });
         self.len.store(all.len(), Relaxed);
-        drop(all);
-        for (goal, waiter) in done {
-            waiter.finish(shared, |out| goal.reply(shared, out));
-        }
+        done
     }
 }

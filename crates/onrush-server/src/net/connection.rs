@@ -28,7 +28,7 @@ use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::session::{Session, States};
 use onrush_engine::observe::slow_batch::BatchTimes;
 use onrush_engine::observe::stats::ThreadStats;
-use onrush_engine::replication::attached::SyncRequest;
+use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::settings::Pause;
 use onrush_resp::{Decoder, Reply};
 

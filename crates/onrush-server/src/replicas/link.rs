@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use onrush_engine::replication::attached::{Phase, Replica, SyncRequest};
+use onrush_engine::replication::attached::{Phase, Replica};
+
+use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::settings::OutputLimits;
 use onrush_persist::aof::{Part, StreamScan};
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 use onrush_engine::process::{NotBegun, Process};
 use onrush_engine::replication::attached::{Phase, Replica};
+use onrush_engine::replication::reached::end_waits;
 use onrush_engine::replication::role::LinkState;
 use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::threads;
@@ -104,7 +105,7 @@ impl Thread {
             self.spill();
             self.serve_waiting();
             self.turns();
-            self.server.replication.waits.look(self.server.engine());
+            end_waits(self.server.engine());
             self.server.replication.held.look(&self.server.replication);
             self.note_lacked();
         }

@@ -7,7 +7,7 @@ use onrush_resp::parse_i64;
 use crate::clients::session::States;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::replication::attached::SyncRequest;
+use crate::replication::introduction::SyncRequest;
 use crate::replication::role::LinkState;
 
 const NO_PRIMARY_LINK: CommandError = CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");

@@ -6,8 +6,9 @@ use crate::blocking::waiter::{OnTimeout, Waiter};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
 use crate::replication::attached::Phase;
+use crate::replication::goal::Goal;
+use crate::replication::reached::end_waits;
 use crate::replication::role::{LinkState, Primary};
-use crate::replication::waits::Goal;
 
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
@@ -126,11 +127,11 @@ pub(crate) fn waitaof(ctx: &mut Ctx<'_>) -> CommandResult {
             Some(late) if engine.durability.has_given_up(lsn) => {
                 late.finish(engine, |out| out.error_bytes(NOTHING_LOCAL.as_bytes()));
             }
-            _ => engine.replication.waits.look(engine),
+            _ => end_waits(engine),
         };
         // The session has its waiter as long as it waits.
         if !engine.durability.call_at(lsn, Box::new(wake), Box::new(move || waits.strong_count() > 0)) {
-            engine.replication.waits.look(engine);
+            end_waits(engine);
         }
     }
     Ok(())
