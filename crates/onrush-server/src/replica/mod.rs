@@ -114,7 +114,13 @@ fn try_follow(
     role.set_link(|facts| {
         *facts = LinkFacts { state: LinkState::Connected, last_io: Some(Instant::now()), ..LinkFacts::default() }
     });
-    follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link)
+    let epoch = server.replication.history.epoch();
+    let end = follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link);
+    if server.replication.history.epoch() != epoch {
+        // The data is not what this client has executed.
+        *follower = None;
+    }
+    end
 }
 
 /// The link is down.

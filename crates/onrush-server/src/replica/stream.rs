@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::durability::Level;
 use onrush_engine::clients::local::{LocalClient, State};
+use onrush_engine::replication::history::Position;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
@@ -117,6 +118,10 @@ impl Follower {
                 State::Runs | State::IsHeldBack => state = self.client.go_on(&mut self.runner),
                 State::Idle => break,
                 State::Waits | State::IsClosed => {
+                    // The data is at no place of the stream any more, so all of it is needed.
+                    let id = server.new_replid();
+                    server.replication.history.take_over(Position { id, offset: 0 });
+                    server.replication.role.set_executing(false);
                     return Err(End::Failed("a command of the stream does not end".to_owned()));
                 }
             }
