@@ -11,6 +11,10 @@ pub(crate) const LARGE_LEN: usize = 1 << 20;
 /// Most bytes of a header: its kind, a number, the end of its line, and that of the argument behind it.
 const HEADER_LEN_MAX: usize = 1 + 20 + 2 + 2;
 
+/// In place of a database: a command that changes no data and is for replicas alone, such as PUBLISH. The append-only file
+/// does not get it.
+pub const FOR_REPLICAS: u32 = u32::MAX;
+
 /// A command: its database and where it ends.
 struct Command {
     db: u32,
@@ -57,16 +61,22 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Its commands in parts, each for one database. O(commands).
+    /// How many of its commands change data. O(commands).
+    pub(crate) fn changes(&self) -> usize {
+        self.effects.commands[self.first..self.end].iter().filter(|command| command.db != FOR_REPLICAS).count()
+    }
+
+    /// Its commands that change data in parts, each for one database. O(commands).
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let effects = self.effects;
         let parts = effects.commands[self.first..self.end].chunk_by(|one, next| one.db == next.db);
         let mut first = self.first;
-        parts.map(move |commands| {
+        let parts = parts.map(move |commands| {
             let range = effects.start_of(first)..commands.last().map_or(0, |command| command.end);
             first += commands.len();
             Part { db: commands[0].db, effects, range }
-        })
+        });
+        parts.filter(|part| part.db != FOR_REPLICAS)
     }
 }
 

@@ -129,7 +129,7 @@ impl Segment {
     /// records are not copied.
     pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) {
         let before = self.buffer.len();
-        let count = record.commands().len();
+        let count = record.changes();
         if count > 0
             && let Some(unix_s) = unix_s
             && unix_s > self.frame.unix_s
