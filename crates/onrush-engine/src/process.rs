@@ -56,6 +56,22 @@ pub trait Process: Send + Sync {
     /// Makes the process end (SHUTDOWN). Returns before the end.
     fn shut_down(&self);
 
+    /// As [`Process::shut_down`], once replicas have all or `shutdown-timeout` is over. `words`: `save`, `nosave`, `now`,
+    /// `force`. Calls `done` if the process does not end.
+    fn end_with_replicas(&self, _words: Vec<&'static str>, done: Done) {
+        done(Err(NOT_THERE));
+    }
+
+    /// Whether the end waits for replicas at all.
+    fn waits_at_end(&self) -> bool {
+        false
+    }
+
+    /// The end that waits for replicas does not come; returns whether there was one (SHUTDOWN ABORT).
+    fn abort_end(&self) -> bool {
+        false
+    }
+
     /// Whether the data is to be saved when the process ends.
     fn saves_at_end(&self) -> bool;
 
@@ -173,6 +189,9 @@ pub trait Process: Send + Sync {
     fn refuse_peers(&self, _refuses: bool) {}
 }
 
+/// The reply to SHUTDOWN if the process does not end.
+pub const SHUTDOWN_FAILED: CommandError = CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+
 /// What is called with the result of a change of the configuration.
 pub type Done = Box<dyn FnOnce(Result<(), CommandError>) + Send>;
 
@@ -235,6 +254,8 @@ pub struct Facts {
     pub port: u32,
     /// The listeners, as INFO shows them: `name=tcp,bind=127.0.0.1,port=6379`.
     pub listeners: Vec<String>,
+    /// How long the end waits for replicas at most, if it waits.
+    pub end_in: Option<Duration>,
     /// `hz`.
     pub hz: u64,
     /// Path of the program.

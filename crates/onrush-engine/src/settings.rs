@@ -176,6 +176,26 @@ pub struct Settings {
 const PAUSE_WRITES: u8 = 1;
 const PAUSE_ALL: u8 = 2;
 const LOG_IS_FULL: u8 = 4;
+const HELD_FOR_FAILOVER: u8 = 8;
+const HELD_FOR_END: u8 = 16;
+
+/// Why writes are held back until somebody says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A replica is about to take over.
+    Failover,
+    /// The process is about to end, and replicas lack something.
+    End,
+}
+
+impl Hold {
+    fn bit(self) -> u8 {
+        match self {
+            Self::Failover => HELD_FOR_FAILOVER,
+            Self::End => HELD_FOR_END,
+        }
+    }
+}
 
 /// What is held back at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,7 +204,7 @@ pub enum Pause {
     None,
     /// Commands that write: a snapshot waits for the disk, or the log does.
     Changes,
-    /// Commands that write, and those whose effects go to replicas: CLIENT PAUSE WRITE.
+    /// Commands that write, and those whose effects go to replicas: CLIENT PAUSE WRITE, a planned fail-over, the end.
     Writes,
     /// All commands: CLIENT PAUSE.
     All,
@@ -236,15 +256,37 @@ impl Settings {
         *self.output_limits.read()
     }
 
-    /// What CLIENT PAUSE holds back at a time.
+    /// What is held back at a time because somebody said so: CLIENT PAUSE, or a [`Hold`].
     #[inline]
     pub(crate) fn client_pause(&self, now_ms: i64) -> Pause {
         match self.pause_mode.load(Relaxed) & !LOG_IS_FULL {
+            0 => Pause::None,
+            _ if self.are_writes_held() => self.command_pause(now_ms).max(Pause::Writes),
+            _ => self.command_pause(now_ms),
+        }
+    }
+
+    /// What CLIENT PAUSE holds back at a time.
+    pub(crate) fn command_pause(&self, now_ms: i64) -> Pause {
+        match self.pause_mode.load(Relaxed) & (PAUSE_WRITES | PAUSE_ALL) {
             0 => Pause::None,
             _ if self.is_pause_over(now_ms) => Pause::None,
             PAUSE_WRITES => Pause::Writes,
             _ => Pause::All,
         }
+    }
+
+    /// Whether writes are held back until somebody says otherwise.
+    pub fn are_writes_held(&self) -> bool {
+        self.pause_mode.load(Relaxed) & (HELD_FOR_FAILOVER | HELD_FOR_END) != 0
+    }
+
+    /// Begins or ends holding writes back; whoever ends it wakes the clients.
+    pub(crate) fn hold_writes(&self, hold: Hold, is_held: bool) {
+        match is_held {
+            true => self.pause_mode.fetch_or(hold.bit(), Relaxed),
+            false => self.pause_mode.fetch_and(!hold.bit(), Relaxed),
+        };
     }
 
     /// Whether CLIENT PAUSE has ended. One that has ended stays so when the clock is set back.
@@ -273,7 +315,8 @@ impl Settings {
         };
         self.pause_until_ms.store(until_ms, Relaxed);
         // The closure always gives a value.
-        let _ = self.pause_mode.fetch_update(Relaxed, Relaxed, |before| Some(before & LOG_IS_FULL | mode));
+        let _ =
+            self.pause_mode.fetch_update(Relaxed, Relaxed, |before| Some(before & !(PAUSE_WRITES | PAUSE_ALL) | mode));
     }
 
     /// Sets whether the log takes no more records: then commands that write are held back, and nothing expires or is
@@ -304,5 +347,20 @@ mod tests {
         assert_eq!(settings.client_pause(500), Pause::None);
         settings.pause_clients(Pause::All, 2_000);
         assert_eq!(settings.client_pause(1_500), Pause::All);
+    }
+
+    #[test]
+    fn writes_are_held_for_each_reason_and_beside_a_pause() {
+        let settings = Settings::default();
+        settings.hold_writes(Hold::Failover, true);
+        settings.hold_writes(Hold::End, true);
+        settings.hold_writes(Hold::Failover, false);
+        assert_eq!((settings.client_pause(0), settings.command_pause(0)), (Pause::Writes, Pause::None));
+        settings.pause_clients(Pause::All, 1_000);
+        assert_eq!([999, 1_000].map(|now_ms| settings.client_pause(now_ms)), [Pause::All, Pause::Writes]);
+        settings.pause_clients(Pause::None, 0);
+        assert!(settings.are_writes_held());
+        settings.hold_writes(Hold::End, false);
+        assert_eq!(settings.client_pause(0), Pause::None);
     }
 }

@@ -32,11 +32,14 @@ use crate::observe::stats::Stats;
 use crate::process::{NoProcess, Process};
 use crate::replication::Replication;
 use crate::scripts::Scripts;
-use crate::settings::{Options, Pause, Settings};
+use crate::settings::{Hold, Options, Pause, Settings};
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
 use crate::tracking::Tracking;
 use crate::transactions::watched::Watched;
 use crate::users::directory::Users;
+
+/// How often a command that is held back looks again while nobody says until when.
+const HELD_LOOK_MS: i64 = 100;
 
 /// Within this time a script looks whether it takes too long, in milliseconds.
 const SCRIPT_LOOK_MS: u64 = 200;
@@ -317,7 +320,29 @@ impl Shared {
     pub fn pause_look_ms(&self, now_ms: i64) -> i64 {
         match self.settings.client_pause(now_ms) {
             Pause::None => now_ms + BEHIND_LOOK_MS,
+            _ if self.settings.are_writes_held() => now_ms + HELD_LOOK_MS,
             _ => self.settings.client_pause_until_ms(),
+        }
+    }
+
+    /// Holds writes back until the same reason ends it; returns once those that have begun are over, unless a script takes
+    /// too long. Not to be called by a thread that is in the keyspace.
+    pub fn hold_writes(&self, hold: Hold) {
+        self.settings.hold_writes(hold, true);
+        drop(self.alone_unless_busy());
+        self.log.flush();
+    }
+
+    /// Lets writes that were held back for this reason go on.
+    pub fn release_writes(&self, hold: Hold) {
+        self.settings.hold_writes(hold, false);
+        self.wake_clients();
+    }
+
+    /// Has the connections of all clients look whether they can go on. O(clients).
+    pub fn wake_clients(&self) {
+        for client in self.clients.all() {
+            client.wake();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Replication: Onrush as the replica and as the primary of Redis, and of itself.
 
 mod durability;
+mod failover;
 mod fake_primaries;
 mod follows;
 mod roles;

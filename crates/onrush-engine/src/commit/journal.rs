@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onrush_persist::{CommandLog, Effects};
+use onrush_persist::{CommandLog, Effects, FOR_REPLICAS};
 use onrush_store::{KeyHash, Table, schedule};
 
 use super::rebuild::rebuild;
@@ -147,6 +147,11 @@ impl Journal {
         if self.is_on {
             self.command(db, args);
         }
+    }
+
+    /// Records a command that replicas execute, too, though it changes no data.
+    pub(super) fn for_replicas(&mut self, args: &[&[u8]]) {
+        self.command(FOR_REPLICAS, args.iter().copied());
     }
 
     /// Records that members of a key were removed: by one command, or by several if they are many.

@@ -92,7 +92,7 @@ impl Commit {
     }
 
     /// Publishes a message on a channel; it is sent when the commit ends. `owned` is the message if it is in a buffer
-    /// of its own. Returns how many clients get it. O(subscribers + patterns).
+    /// of its own. Replicas publish it, too. Returns how many clients of this server get it. O(subscribers + patterns).
     pub(crate) fn publish(
         &mut self,
         kind: Kind,
@@ -100,6 +100,10 @@ impl Commit {
         message: &[u8],
         owned: Option<&Arc<Vec<u8>>>,
     ) -> usize {
+        if self.shared.replication.is_streaming() {
+            let name: &[u8] = if kind == Kind::Shard { b"SPUBLISH" } else { b"PUBLISH" };
+            self.record.journal.for_replicas(&[name, channel, message]);
+        }
         self.record.notices.publish(kind, channel, message, owned)
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Rel
 use parking_lot::Mutex;
 
 use super::introduction::Introduction;
+use super::role::Primary;
 use crate::clients::client::ClientHandle;
 
 /// How far a replica is.
@@ -95,6 +96,11 @@ impl Replica {
         (now_ms - self.acknowledged_ms.load(Relaxed)).max(0)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> Primary {
+        Primary { host: self.ip(), port: self.introduction.port }
+    }
+
     /// Its address, as INFO shows it.
     pub fn ip(&self) -> String {
         match self.introduction.ip.as_str() {
@@ -135,6 +141,11 @@ impl Attached {
             all.iter().filter(|replica| replica.phase() == Phase::Online && has(replica) >= offset).count()
         };
         (count(&Replica::acknowledged), count(&Replica::synced))
+    }
+
+    /// Whether an online replica lacks something before an offset.
+    pub fn is_any_behind(&self, offset: u64) -> bool {
+        self.all.lock().iter().any(|replica| replica.phase() == Phase::Online && replica.acknowledged() < offset)
     }
 
     /// The offset that at least `count` replicas have acknowledged; 0 if there are fewer of them.

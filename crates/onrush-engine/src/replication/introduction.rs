@@ -24,4 +24,6 @@ pub struct SyncRequest {
     pub from: Option<(String, u64)>,
     /// Whether it is told the history and the offset; not with SYNC, as before Redis 2.8.
     pub is_psync: bool,
+    /// Whether it was this server's primary until now, and this server is to be one in its place (`FAILOVER`).
+    pub hands_over: bool,
 }

@@ -4,6 +4,7 @@
 //! `replicas` serves replicas. Here is what both share with commands.
 
 pub mod attached;
+pub mod failover;
 pub mod goal;
 pub mod held;
 pub mod history;
@@ -21,6 +22,7 @@ use onrush_persist::SinkId;
 use parking_lot::Mutex;
 
 use attached::Attached;
+use failover::Failover;
 use held::Held;
 use history::History;
 use role::Role;
@@ -41,10 +43,14 @@ pub struct Replication {
     pub waits: Waits,
     /// Connections whose replies wait for them.
     pub held: Held,
+    /// A planned fail-over.
+    pub failover: Failover,
     /// Counters of synchronizations.
     pub syncs: SyncCounters,
     /// The sink that makes the stream, while this server is a primary that keeps one.
     sink: Mutex<Option<SinkId>>,
+    /// Whether there is one.
+    is_streaming: AtomicBool,
     /// Whether the stream has to say its database before the next command.
     wants_select: AtomicBool,
     waker: OnceLock<Waker>,
@@ -74,8 +80,10 @@ impl Replication {
             attached: Attached::default(),
             waits: Waits::default(),
             held: Held::default(),
+            failover: Failover::default(),
             syncs: SyncCounters::default(),
             sink: Mutex::default(),
+            is_streaming: AtomicBool::new(false),
             wants_select: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
@@ -92,6 +100,12 @@ impl Replication {
         if let Some(wake) = self.waker.get() {
             wake();
         }
+    }
+
+    /// Whether this server makes a stream for replicas. It changes only while no thread is in the keyspace.
+    #[inline]
+    pub(crate) fn is_streaming(&self) -> bool {
+        self.is_streaming.load(Relaxed)
     }
 
     /// The stream says its database before the next command: a replica begins here. The caller has the whole keyspace, and

@@ -1,8 +1,10 @@
 //! The stream of a primary: the records of its command log as commands that a replica executes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use onrush_persist::{Record, Sink};
+use onrush_persist::{FOR_REPLICAS, Record, Sink, SlowWork};
 
 use super::Replication;
 use crate::shared::Shared;
@@ -48,7 +50,9 @@ impl Sink for StreamSink {
         let commands = record.commands();
         let is_transaction = commands.len() > 1;
         for (nth, (db, command)) in commands.enumerate() {
-            self.select(db);
+            if db != FOR_REPLICAS {
+                self.select(db);
+            }
             if nth == 0 && is_transaction {
                 self.bytes.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
             }
@@ -60,12 +64,29 @@ impl Sink for StreamSink {
         self.last_lsn = record.lsn;
     }
 
+    fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
+        Some(Arc::new(Haste(self.shared)))
+    }
+
     fn settle(&mut self) {
         let replication = &self.shared.replication;
         replication.history.append(&self.bytes, Some(self.last_lsn));
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
         replication.wake();
+    }
+}
+
+/// Has the log merged at once while a client waits for replicas.
+struct Haste(&'static Shared);
+
+impl SlowWork for Haste {
+    fn work(&self) -> Option<Duration> {
+        None
+    }
+
+    fn hurries(&self) -> bool {
+        !self.0.replication.held.is_empty()
     }
 }
 
@@ -79,6 +100,7 @@ impl Replication {
         if sink.is_none() {
             let log: &Arc<_> = &shared.log;
             *sink = Some(log.attach(Box::new(StreamSink::new(shared)))?);
+            self.is_streaming.store(true, Relaxed);
             self.history.keep(true);
             // What there was before is where it begins.
             self.history.append(&[], Some(shared.log.last_lsn()));
@@ -91,6 +113,7 @@ impl Replication {
     pub fn end_stream(&self, shared: &'static Shared) {
         if let Some(sink) = self.sink.lock().take() {
             drop(shared.log.detach(sink));
+            self.is_streaming.store(false, Relaxed);
         }
     }
 }

@@ -41,6 +41,7 @@ const SETS: &[(&str, &str)] = &[
     ("syslog-enabled", "The log also goes to the system's log."),
     ("syslog-ident", "The server's name there."),
     ("syslog-facility", "The part of the system that it counts as there."),
+    ("shutdown-timeout", "Seconds that the end waits, with writes held back, until replicas have all; 0: none. SHUTDOWN NOW does not wait."),
     ("shutdown-on-sigint", "What SIGINT does."),
     ("shutdown-on-sigterm", "What SIGTERM does."),
     ("databases", "Number of databases."),

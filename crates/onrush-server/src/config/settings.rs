@@ -258,6 +258,8 @@ settings! {
     rdbcompression: bool = "rdbcompression",
     /// When to take snapshots.
     save: Vec<SavePoint> = "save",
+    /// Seconds that the end waits for replicas.
+    shutdown_timeout: u64 = "shutdown-timeout",
     /// What SIGINT does beyond ending the server.
     shutdown_on_sigint: Vec<&'static str> = "shutdown-on-sigint",
     /// What SIGTERM does beyond that.

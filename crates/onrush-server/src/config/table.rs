@@ -113,7 +113,7 @@ pub static DIRECTIVES: &[Directive] = &[
     text("bgsave-cpulist", "").alias("bgsave_cpulist").immutable().no_effect(NO_OS),
     integer("io-threads", 1, 128, "1").immutable().no_effect(NO_IO_THREADS),
     boolean("io-threads-do-reads", "no").immutable().no_effect(NO_IO_THREADS),
-    integer("shutdown-timeout", 0, I32_MAX, "10").no_effect("the end does not wait for replicas"),
+    integer("shutdown-timeout", 0, I32_MAX, "10"),
     special("shutdown-on-sigint", EnumSet(SHUTDOWN), "default"),
     special("shutdown-on-sigterm", EnumSet(SHUTDOWN), "default"),
     boolean("jemalloc-bg-thread", "yes").no_effect("the allocator needs no thread for that"),

@@ -24,6 +24,7 @@ use crate::data::log_state::AppendOnly;
 use crate::data::snapshot_file::FileOutput;
 use crate::net::listen_change::{Kind, Listening};
 use crate::net::peers::Peers;
+use crate::process::ending::{Ending, Wish};
 use crate::process::files::Files;
 use crate::process::options::options;
 use crate::process::os;
@@ -164,6 +165,8 @@ pub struct Host {
     pub is_ending: AtomicBool,
     /// Whether a thread keeps the whole keyspace locked because the process ends: clients get no replies any more.
     pub is_closing: AtomicBool,
+    /// The end that waits for replicas.
+    pub ending: Ending,
     /// Gets a message when the server is to stop.
     pub shutdown: tokio::sync::Notify,
 }
@@ -192,6 +195,7 @@ impl Host {
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            ending: Ending::default(),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),
         };
@@ -512,6 +516,18 @@ impl Process for Host {
         self.shutdown.notify_one();
     }
 
+    fn end_with_replicas(&self, words: Vec<&'static str>, done: Done) {
+        self.ending.wish(Wish { words, done: Some(done) });
+    }
+
+    fn waits_at_end(&self) -> bool {
+        self.config.read().shutdown_timeout > 0
+    }
+
+    fn abort_end(&self) -> bool {
+        self.ending.abort()
+    }
+
     fn saves_at_end(&self) -> bool {
         !self.config.read().save.is_empty()
     }
@@ -590,6 +606,7 @@ impl Process for Host {
             process_id: std::process::id(),
             port: if config.port != 0 { config.port } else { config.tls_port } as u32,
             listeners,
+            end_in: self.ending.left(),
             hz: config.hz,
             executable: std::env::current_exe().unwrap_or_default().display().to_string(),
             config_file: self.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default(),
@@ -614,7 +631,7 @@ impl Process for Host {
     }
 
     fn follow(&self, primary: Option<Primary>, done: Done) {
-        self.replica.ask(primary, done);
+        self.replica.ask(replica::Request::new(primary), done);
     }
 
     fn cpu_times(&self) -> CpuTimes {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use onrush_alloc as alloc;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::long::worker::{LongTasks, LongWorker};
-use onrush_engine::process::Process;
+use onrush_engine::process::{Process, SHUTDOWN_FAILED};
+use onrush_engine::settings::Hold;
 use onrush_persist::threads;
 use onrush_resp::REDIS_VERSION;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +22,7 @@ use crate::data::loading::{begin_loading, load_at_start};
 use crate::data::saving::{self, NotSaved, save_at_end};
 use crate::net::listener::Listeners;
 use crate::net::metrics;
+use crate::process::ending::Wish;
 use crate::process::files::Files;
 use crate::process::host::begin_stream;
 use crate::process::os;
@@ -200,14 +202,18 @@ async fn serve(
         }
     });
     loop {
-        let words = tokio::select! {
+        let wish = tokio::select! {
             _ = terminate.recv() => {
                 tracing::warn!("Received SIGTERM, shutting down...");
-                server.host.config.read().shutdown_on_sigterm.clone()
+                Wish::of_signal(&server.host.config.read().shutdown_on_sigterm)
             }
             _ = interrupt.recv() => {
                 tracing::warn!("Received SIGINT, shutting down...");
-                server.host.config.read().shutdown_on_sigint.clone()
+                Wish::of_signal(&server.host.config.read().shutdown_on_sigint)
+            }
+            wish = server.host.ending.next() => {
+                tracing::warn!("User requested shutdown...");
+                wish
             }
             ended = &mut accepting => {
                 ended??;
@@ -218,12 +224,22 @@ async fn serve(
                 return Ok(false);
             }
         };
-        let is_lost = !words.contains(&"force") && !has_base_in_time(server).await;
+        let goes_on = wish.has("now")
+            || tokio::select! {
+                goes_on = server.host.ending.wait_for_replicas(server) => goes_on,
+                () = server.host.shutdown.notified() => return Ok(false),
+            };
+        if !goes_on {
+            go_on(std::iter::once(wish).chain(server.host.ending.others()));
+            sent.iter().for_each(|sent| sent.store(false, Relaxed));
+            continue;
+        }
+        let is_lost = !wish.has("force") && !has_base_in_time(server).await;
         if is_lost {
             tracing::error!("The first base of the append-only file does not come. The end goes on, exit code 1");
         }
         supervisor.tell_end();
-        let saves = words.contains(&"save") || !words.contains(&"nosave") && server.host.saves_at_end();
+        let saves = wish.has("save") || !wish.has("nosave") && server.host.saves_at_end();
         if !saves || !loaded.is_finished() {
             return Ok(is_lost);
         }
@@ -233,9 +249,11 @@ async fn serve(
             () = server.host.shutdown.notified() => return Ok(is_lost),
         };
         match failed {
-            Ok(NotSaved::Failed(reason)) if !words.contains(&"force") => {
+            Ok(NotSaved::Failed(reason)) if !wish.has("force") => {
                 tracing::error!("Error trying to save the DB, can't exit: {reason}");
                 supervisor.tell_ready();
+                server.release_writes(Hold::End);
+                go_on(std::iter::once(wish).chain(server.host.ending.others()));
                 sent.iter().for_each(|sent| sent.store(false, Relaxed));
             }
             Ok(NotSaved::Failed(reason)) => {
@@ -249,6 +267,11 @@ async fn serve(
             }
         }
     }
+}
+
+/// Tells those who wished that the process ends that it does not.
+fn go_on(wishes: impl Iterator<Item = Wish>) {
+    wishes.filter_map(|wish| wish.done).for_each(|done| done(Err(SHUTDOWN_FAILED)));
 }
 
 /// How often the end of the process looks whether the first base of the append-only file is there, and how often it does.

@@ -1,6 +1,7 @@
 //! The process: its start and end, its configuration, what it asks of the system.
 
-pub(crate) mod files;
+pub(crate) mod ending;
+mod files;
 pub mod host;
 pub mod lifecycle;
 pub mod options;

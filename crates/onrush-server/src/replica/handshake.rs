@@ -75,6 +75,8 @@ pub(super) enum Answer {
     Continues(Option<String>),
     /// It sends all data, as it is at this place.
     SendsAll(Position),
+    /// It was asked to be a primary, and does not want to.
+    Refuses(String),
 }
 
 /// Asks for the stream. `goes_on`: this server has the data of the place where its history is.
@@ -83,6 +85,9 @@ pub(super) enum Answer {
 /// The primary does not answer, or with an error.
 pub(super) fn ask_for_stream(server: &Server, link: &mut Link, goes_on: bool) -> Result<Answer, End> {
     let position = server.replication.history.position();
+    if server.replication.failover.target().is_some() {
+        return hand_over(server, link, &position);
+    }
     let psync = match goes_on || position.offset > 0 {
         true => request(&[b"PSYNC", position.id.as_bytes(), (position.offset + 1).to_string().as_bytes()]),
         false => request(&[b"PSYNC", b"?", b"-1"]),
@@ -90,6 +95,25 @@ pub(super) fn ask_for_stream(server: &Server, link: &mut Link, goes_on: bool) ->
     let reply = ask(link, "PSYNC", &[psync])?.concat();
     parse(&reply)
 }
+
+/// Asks a replica to be the primary, and for the stream.
+fn hand_over(server: &Server, link: &mut Link, position: &Position) -> Result<Answer, End> {
+    let offset = (position.offset + 1).to_string();
+    let psync: [&[u8]; 4] = [b"PSYNC", position.id.as_bytes(), offset.as_bytes(), b"FAILOVER"];
+    let was_asked = server.replication.failover.note_asked();
+    let reply = ask(link, "PSYNC FAILOVER", &[request(&psync)])?.concat();
+    match parse(&reply) {
+        // It has heard the first request, whose answer was lost.
+        Err(_) if was_asked && reply.contains(IS_PRIMARY) => {
+            parse(&ask(link, "PSYNC", &[request(&psync[..3])])?.concat())
+        }
+        Err(End::Failed(_)) => Ok(Answer::Refuses(format!("it replies {reply:?}"))),
+        answer => answer,
+    }
+}
+
+/// What a primary replies that is asked to be one.
+const IS_PRIMARY: &str = "can't be sent to a master";
 
 fn parse(reply: &str) -> Result<Answer, End> {
     let mut words = reply.split(' ');

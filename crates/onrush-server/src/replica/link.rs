@@ -28,6 +28,8 @@ pub(super) enum End {
     Interrupted,
     /// The primary wants to be asked again later.
     Later(String),
+    /// The replica that is to take over does not want to.
+    Refused(String),
     /// Something went wrong.
     Failed(String),
 }
@@ -47,7 +49,7 @@ impl Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interrupted => f.write_str("interrupted"),
-            Self::Later(why) | Self::Failed(why) => f.write_str(why),
+            Self::Later(why) | Self::Refused(why) | Self::Failed(why) => f.write_str(why),
         }
     }
 }

@@ -12,17 +12,18 @@ mod service;
 mod stream;
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onrush_engine::blocking::unblock_all;
 use onrush_engine::gate::Exclusive;
+use onrush_engine::replication::attached::Replica;
 use onrush_engine::replication::role::{Link as LinkFacts, LinkState, Primary};
 use onrush_persist::threads;
 
 use crate::process::server::Server;
 use link::End;
-use service::Request;
-pub use service::Service;
+pub use service::{Request, Service};
 use stream::Follower;
 
 /// How long after a failure the primary is tried again.
@@ -55,9 +56,12 @@ fn run(server: &'static Server) {
     let service = &server.host.replica;
     let mut follower = None;
     loop {
-        while let Some(request) = service.next() {
-            change_role(server, request);
-            follower = None;
+        while let Some((request, done)) = service.next() {
+            if change_role(server, request) {
+                follower = None;
+            }
+            service.note_done();
+            done(Ok(()));
         }
         let Some(primary) = server.replication.role.primary() else {
             service.wait(None);
@@ -69,12 +73,24 @@ fn run(server: &'static Server) {
         }
         let end = follow(server, &primary, &mut follower);
         note_down(server);
+        give_failover_up(server, &end);
         match end {
-            End::Interrupted => continue,
+            End::Interrupted | End::Refused(_) => continue,
             End::Later(why) => tracing::info!("The primary {primary} can't serve this replica yet: {why}"),
             End::Failed(why) => tracing::warn!("Replication from the primary {primary} failed: {why}"),
         }
         service.wait(Some(RETRY_AFTER));
+    }
+}
+
+/// A planned fail-over ends without success if the replica does not want to take over, or never could be asked.
+fn give_failover_up(server: &'static Server, end: &End) {
+    let failover = &server.replication.failover;
+    let timeout = Duration::from_secs(server.host.config.read().repl_timeout);
+    let was_refused = matches!(end, End::Refused(_));
+    if was_refused || failover.unasked_since().is_some_and(|since| since.elapsed() > timeout) {
+        tracing::warn!("The planned fail-over ends, and this server is a primary again: {end}");
+        server.host.replica.ask(Request::new(None), Box::new(|_| {}));
     }
 }
 
@@ -98,7 +114,12 @@ fn try_follow(
     let mut link = link::Link::open(server, primary)?;
     role.set_link(|facts| facts.state = LinkState::Handshake);
     handshake::introduce(server, &mut link)?;
-    match handshake::ask_for_stream(server, &mut link, follower.is_some())? {
+    let answer = handshake::ask_for_stream(server, &mut link, follower.is_some())?;
+    if !matches!(answer, handshake::Answer::Refuses(_)) && server.replication.failover.end(server.engine()) {
+        tracing::info!("{primary} has taken over from this server");
+    }
+    match answer {
+        handshake::Answer::Refuses(why) => return Err(End::Refused(why)),
         handshake::Answer::Continues(id) => {
             if let Some(id) = id.filter(|id| *id != server.replication.history.position().id) {
                 server.replication.history.rename(id);
@@ -142,13 +163,16 @@ fn alone(server: &'static Server) -> Exclusive<'static> {
     }
 }
 
-/// Gives the server another role, and tells who asked for it.
-fn change_role(server: &'static Server, request: Request) {
-    let Request { primary, done } = request;
+/// Gives the server another role; returns `false` if it keeps its own, as the replica that is to take over lacks something.
+fn change_role(server: &'static Server, request: Request) -> bool {
+    let Request { primary, takes_over } = request;
     let alone = alone(server);
     server.log.flush();
     let replication = &server.replication;
     let was_replica = replication.role.is_replica();
+    if takes_over && !may_take_over(server) {
+        return false;
+    }
     // Replicas ask again where they are.
     replication.history.begin_epoch();
     replication.role.set_primary(primary.clone());
@@ -173,6 +197,23 @@ fn change_role(server: &'static Server, request: Request) {
         (None, false) => {}
     }
     drop(alone);
-    server.host.replica.note_done();
-    done(Ok(()));
+    if !takes_over {
+        replication.failover.end(server.engine());
+    }
+    true
+}
+
+/// Whether the replica that FAILOVER has chosen has all, or may lack something. The caller has the whole keyspace, and the
+/// log is flushed.
+fn may_take_over(server: &Server) -> bool {
+    let replication = &server.replication;
+    let Some((target, lacks_some)) = replication.failover.target() else { return false };
+    let offset = replication.history.position().offset;
+    let has_all = |replica: &Arc<Replica>| replica.address() == target && replica.acknowledged() >= offset;
+    let may = !replication.role.is_replica() && (lacks_some || replication.attached.all().iter().any(has_all));
+    if !may {
+        replication.failover.wait_again();
+        replication.wake();
+    }
+    may
 }

@@ -16,13 +16,26 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub struct Request {
     /// Its primary; `None`: it is one.
     pub(super) primary: Option<Primary>,
-    /// Whom to tell.
-    pub(super) done: Done,
+    /// Whether it takes over from this server (FAILOVER).
+    pub(super) takes_over: bool,
+}
+
+impl Request {
+    /// The role with this primary; `None`: this server is one.
+    pub fn new(primary: Option<Primary>) -> Self {
+        Self { primary, takes_over: false }
+    }
+
+    /// The primary was a replica of this server, and takes over.
+    pub fn of_failover(self) -> Self {
+        Self { takes_over: true, ..self }
+    }
 }
 
 #[derive(Default)]
 struct State {
-    requests: VecDeque<Request>,
+    /// Roles that are to come, and whom to tell.
+    requests: VecDeque<(Request, Done)>,
     /// The role that is about to be: that of the last request.
     wanted: Option<Option<Primary>>,
     /// The connection in use.
@@ -42,10 +55,10 @@ pub struct Service {
 
 impl Service {
     /// Has the thread give this server another role; then it calls `done`. What the thread waits for is interrupted.
-    pub fn ask(&self, primary: Option<Primary>, done: Done) {
+    pub fn ask(&self, request: Request, done: Done) {
         let mut state = self.state.lock();
-        state.wanted = Some(primary.clone());
-        state.requests.push_back(Request { primary, done });
+        state.wanted = Some(request.primary.clone());
+        state.requests.push_back((request, done));
         if let Some(socket) = state.socket.take() {
             // It may be closed already.
             let _ = socket.shutdown(Shutdown::Both);
@@ -78,7 +91,7 @@ impl Service {
     }
 
     /// The next request.
-    pub(super) fn next(&self) -> Option<Request> {
+    pub(super) fn next(&self) -> Option<(Request, Done)> {
         self.state.lock().requests.pop_front()
     }
 

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use onrush_engine::process::{NotBegun, Process};
 use onrush_engine::replication::attached::{Phase, Replica};
+use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::replication::reached::end_waits;
 use onrush_engine::replication::role::LinkState;
 use onrush_engine::snapshot::output::Purpose;
@@ -21,6 +22,7 @@ use super::service::Bell;
 use super::spool::Spool;
 use crate::net::connection::Connection;
 use crate::process::server::Server;
+use crate::replica::Request;
 
 const EVENTS_MAX: usize = 256;
 const BELL: Token = Token(usize::MAX);
@@ -57,6 +59,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         spool: Spool::default(),
         ticked: now,
         pinged: now,
+        handing_over: Vec::new(),
         alone_since: None,
     };
     threads::start("replicas", move || thread.run())?;
@@ -76,6 +79,8 @@ struct Thread {
     begin_at: Instant,
     spool: Spool,
     ticked: Instant,
+    /// Connections of primaries that hand over to this server, and whether it is a primary.
+    handing_over: Vec<(Connection, SyncRequest, Arc<AtomicBool>)>,
     /// When the stream got its last PING.
     pinged: Instant,
     /// Since when there has been no replica although the stream is kept.
@@ -94,8 +99,10 @@ impl Thread {
                 }
             }
             for connection in self.server.host.replicas.arrived() {
-                self.adopt(connection);
+                self.greet(connection);
             }
+            self.adopt_old_primaries();
+            self.look_at_failover();
             self.again.clear();
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
@@ -113,10 +120,14 @@ impl Thread {
 
     fn wait(&mut self, events: &mut Events) {
         let is_retrying = self.payload.is_none() && self.links.iter().any(|(_, link)| link.waits());
+        let failover = self.server.replication.failover.waits();
         let timeout = if !self.again.is_empty() {
             Some(Duration::ZERO)
         } else if is_retrying {
             Some(RETRY_AFTER)
+        } else if let Some(plan) = failover {
+            let left = plan.until.map(|until| until.saturating_duration_since(Instant::now()));
+            Some(left.unwrap_or(RETRY_AFTER).min(RETRY_AFTER))
         } else if self.links.is_empty()
             && !self.server.replication.history.is_kept()
             && self.server.replication.held.is_empty()
@@ -133,11 +144,68 @@ impl Thread {
         }
     }
 
-    /// Takes over a connection that has sent PSYNC.
-    fn adopt(&mut self, mut connection: Connection) {
-        let (Some(request), Some(waker)) = (connection.take_sync_request(), self.server.host.replicas.waker()) else {
-            return;
+    /// Takes over a connection that has sent PSYNC. That of a primary which hands over waits until this server is one.
+    fn greet(&mut self, mut connection: Connection) {
+        let Some(request) = connection.take_sync_request() else { return };
+        if !request.hands_over {
+            return self.adopt(connection, *request);
+        }
+        tracing::info!("The primary hands over to this replica ({})", connection.handle().addr);
+        let is_done = Arc::new(AtomicBool::new(false));
+        self.handing_over.push((connection, *request, Arc::clone(&is_done)));
+        let (server, request) = (self.server, Request::new(None));
+        let done = move |_| {
+            is_done.store(true, Release);
+            server.host.replicas.ring();
         };
+        server.host.replica.ask(request, Box::new(done));
+    }
+
+    fn adopt_old_primaries(&mut self) {
+        for (connection, request, _) in
+            self.handing_over.extract_if(.., |(_, _, is_done)| is_done.load(Acquire)).collect::<Vec<_>>()
+        {
+            self.adopt(connection, request);
+        }
+    }
+
+    /// Lets the replica take over that FAILOVER waits for, once it has all.
+    fn look_at_failover(&self) {
+        let replication = &self.server.replication;
+        let Some(plan) = replication.failover.waits() else { return };
+        // What was written before writes were held back is in the stream then.
+        self.server.log.flush();
+        let offset = replication.history.position().offset;
+        let has_all = |replica: &Arc<Replica>| {
+            replica.phase() == Phase::Online
+                && replica.acknowledged() >= offset
+                && plan.target.as_ref().is_none_or(|target| *target == replica.address())
+        };
+        let chosen =
+            replication.attached.all().iter().find(|replica| has_all(replica)).map(|replica| replica.address());
+        let is_late = plan.until.is_some_and(|until| until <= Instant::now());
+        let (target, lacks_some) = match (chosen, plan.target) {
+            (Some(target), _) => (target, false),
+            (None, Some(target)) if is_late && plan.is_forced => (target, true),
+            (None, _) if is_late => {
+                tracing::warn!("The planned fail-over ends: no replica has all within its time");
+                replication.failover.end(self.server.engine());
+                return;
+            }
+            (None, _) => return,
+        };
+        // Who waits for it gets replies, not errors.
+        end_waits(self.server.engine());
+        replication.held.look(replication);
+        tracing::info!("{target} takes over from this server");
+        if replication.failover.choose(target.clone(), lacks_some) {
+            self.server.host.replica.ask(Request::new(Some(target)).of_failover(), Box::new(|_| {}));
+        }
+    }
+
+    /// Takes over a connection that has sent PSYNC.
+    fn adopt(&mut self, mut connection: Connection, request: SyncRequest) {
+        let Some(waker) = self.server.host.replicas.waker() else { return };
         let handle = Arc::clone(connection.handle());
         let key = self.links.vacant_key();
         if let Err(error) = connection.watch(self.poll.registry(), Token(key), &waker) {
@@ -148,7 +216,7 @@ impl Thread {
         let replica = Arc::new(Replica::new(handle, introduction, self.server.clock.unix_ms()));
         tracing::info!("The replica {} asks for synchronization", replica.client.addr);
         self.server.replication.attached.add(&replica);
-        let mut link = Link::new(connection, replica, *request);
+        let mut link = Link::new(connection, replica, request);
         self.decide(&mut link);
         self.links.insert(link);
     }
@@ -272,6 +340,7 @@ impl Thread {
         let replication = &self.server.replication;
         let is_online = |(_, link): (usize, &Link)| link.replica.phase() == Phase::Online;
         if !replication.role.is_replica()
+            && !self.server.settings.are_writes_held()
             && replication.waits.take_asks(&replication.history)
             && self.links.iter().any(is_online)
             && !replication.attached.all_tell()
@@ -308,7 +377,8 @@ impl Thread {
         if self.pinged.elapsed() >= ping_every {
             self.pinged = Instant::now();
             let replication = &self.server.replication;
-            if !self.links.is_empty() && !replication.role.is_replica() && replication.history.is_kept() {
+            let says_nothing = replication.role.is_replica() || self.server.settings.are_writes_held();
+            if !self.links.is_empty() && !says_nothing && replication.history.is_kept() {
                 replication.history.append(PING, None);
             }
         }

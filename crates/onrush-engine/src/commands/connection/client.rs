@@ -305,7 +305,7 @@ pub(crate) fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     let hot = &ctx.engine.settings;
     // This also puts two concurrent pauses in order.
     ctx.commit.lock_keyspace()?;
-    let old = Pause { mode: hot.client_pause(now_ms), until_ms: hot.client_pause_until_ms() };
+    let old = Pause { mode: hot.command_pause(now_ms), until_ms: hot.client_pause_until_ms() };
     let pause = merge(now_ms, old, Pause { mode, until_ms });
     hot.pause_clients(pause.mode, pause.until_ms);
     // Commands that began before the pause are over when this returns. Commands that were admitted and still wait for
@@ -334,9 +334,7 @@ fn merge(now_ms: i64, old: Pause, new: Pause) -> Pause {
 /// `CLIENT UNPAUSE`
 pub(crate) fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.settings.pause_clients(Mode::None, 0);
-    for client in ctx.engine.clients.all() {
-        client.wake();
-    }
+    ctx.engine.wake_clients();
     ctx.out.ok();
     Ok(())
 }

@@ -167,6 +167,9 @@ fn server(engine: &Engine, text: &mut Text) {
     text.line("config_file", facts.config_file);
     text.line("io_threads_active", u8::from(engine.workers > 1));
     text.line("workers", engine.workers);
+    if let Some(left) = facts.end_in {
+        text.line("shutdown_in_milliseconds", left.as_millis());
+    }
     text.line("workers_used", facts.workers_used);
     for (number, listener) in facts.listeners.iter().enumerate() {
         text.push(format_args!("listener{number}:{listener}\r\n"));
@@ -444,7 +447,7 @@ fn replication(engine: &Engine, text: &mut Text) {
         let lag = if phase == Phase::Online { replica.silent_ms(now_ms) / 1000 } else { 0 };
         text.push(format_args!("slave{nth}:ip={ip},port={port},state={},offset={offset},lag={lag}\r\n", phase.name()));
     }
-    text.line("master_failover_state", "no-failover");
+    text.line("master_failover_state", engine.replication.failover.name());
     let (position, before) = (engine.replication.history.position(), engine.replication.history.before());
     text.line("master_replid", position.id);
     text.line("master_replid2", before.as_ref().map_or(NO_ID, |before| &before.id));

@@ -17,15 +17,16 @@ use std::fmt::Write;
 
 use onrush_resp::{REDIS_VERSION, parse_i64};
 
+use crate::blocking::waiter::OnTimeout;
 use crate::clients::session::States;
 use crate::commands::server::persistence::save_at_end;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::messages::monitors::Monitor;
+use crate::process::SHUTDOWN_FAILED;
 
 const NOT_IN_LOG: CommandError = CommandError::fixed("ERR SHUTDOWN is not allowed in a log of commands");
 const NO_SHUTDOWN: CommandError = CommandError::fixed("ERR No shutdown in progress.");
-const SHUTDOWN_FAILED: CommandError = CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
 /// `TIME`: Unix seconds and the microseconds in the present second
 pub(crate) fn time(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -90,7 +91,11 @@ pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let options = Shutdown::read(ctx.argv.iter().skip(1))?;
     if options.abort {
-        return Err(NO_SHUTDOWN.into());
+        if !ctx.engine.process.abort_end() {
+            return Err(NO_SHUTDOWN.into());
+        }
+        ctx.out.ok();
+        return Ok(());
     }
     if !options.force
         && let Some(reason) = ctx.engine.process.must_not_end()
@@ -100,6 +105,9 @@ pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if !options.nosave && !ctx.commit.has_entered() {
         return Err(ctx.engine.busy_refusal().into());
+    }
+    if !options.now && ctx.commit.has_entered() && is_any_replica_behind(ctx) {
+        return end_with_replicas(ctx, &options);
     }
     let saves = options.save || !options.nosave && ctx.engine.process.saves_at_end();
     if saves && !ctx.engine.loading.is_on() {
@@ -114,6 +122,33 @@ pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     ctx.session.states.insert(States::CLOSES);
     ctx.engine.process.shut_down();
+    Ok(())
+}
+
+/// Whether the end has to wait for a replica.
+fn is_any_replica_behind(ctx: &mut Ctx<'_>) -> bool {
+    let engine = ctx.engine;
+    if !engine.process.waits_at_end() || engine.replication.attached.all().is_empty() {
+        return false;
+    }
+    ctx.commit.submit();
+    engine.log.flush();
+    engine.replication.attached.is_any_behind(engine.replication.history.position().offset)
+}
+
+/// Ends the process once replicas have all. Writes are held back meanwhile, and SHUTDOWN ABORT ends the waiting.
+fn end_with_replicas(ctx: &mut Ctx<'_>, options: &Shutdown) -> CommandResult {
+    let words = [("save", options.save), ("nosave", options.nosave), ("force", options.force)];
+    let words = words.into_iter().filter_map(|(word, is_there)| is_there.then_some(word)).collect();
+    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
+    let engine = ctx.engine;
+    let done = move |result: Result<(), CommandError>| {
+        waiter.finish(engine, |out| match result {
+            Ok(()) => out.ok(),
+            Err(error) => out.error_bytes(error.as_bytes()),
+        });
+    };
+    engine.process.end_with_replicas(words, Box::new(done));
     Ok(())
 }
 

@@ -11,31 +11,43 @@ use crate::replication::introduction::SyncRequest;
 use crate::replication::role::LinkState;
 
 const NO_PRIMARY_LINK: CommandError = CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");
+const NO_REPLICA: CommandError = CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master.");
+const OTHER_HISTORY: CommandError = CommandError::fixed("ERR PSYNC FAILOVER replid must match my replid.");
 const BAD_OFFSET: CommandError = CommandError::fixed("ERR value is not an integer or out of range");
 
 /// Bytes of an address that a replica may want to be known by.
 const IP_LEN_MAX: usize = 45;
 
-/// `PSYNC replicationid offset`
+/// `PSYNC replicationid offset [FAILOVER]`
 pub(crate) fn psync(ctx: &mut Ctx<'_>) -> CommandResult {
+    let hands_over = ctx.argc() > 3 && ctx.is(3, "FAILOVER");
     let offset = ctx.int_or(2, BAD_OFFSET)?;
     let id = ctx.arg(1);
     let from = match u64::try_from(offset) {
         Ok(offset) if id != b"?" => Some((String::from_utf8_lossy(id).into_owned(), offset)),
         _ => None,
     };
-    become_replica(ctx, SyncRequest { from, is_psync: true })
+    if hands_over {
+        let replication = &ctx.engine.replication;
+        if !replication.role.is_replica() {
+            return Err(NO_REPLICA.into());
+        }
+        if !id.eq_ignore_ascii_case(replication.history.position().id.as_bytes()) {
+            return Err(OTHER_HISTORY.into());
+        }
+    }
+    become_replica(ctx, SyncRequest { from, is_psync: true, hands_over })
 }
 
 /// `SYNC`
 pub(crate) fn sync(ctx: &mut Ctx<'_>) -> CommandResult {
-    become_replica(ctx, SyncRequest { from: None, is_psync: false })
+    become_replica(ctx, SyncRequest { from: None, is_psync: false, hands_over: false })
 }
 
 /// Ends the connection as that of a client: the thread for replicas replies.
 fn become_replica(ctx: &mut Ctx<'_>, request: SyncRequest) -> CommandResult {
     let role = &ctx.engine.replication.role;
-    if role.is_replica() && role.link().state != LinkState::Connected {
+    if !request.hands_over && role.is_replica() && role.link().state != LinkState::Connected {
         return Err(NO_PRIMARY_LINK.into());
     }
     ctx.session.handle.is_replica.store(true, Relaxed);

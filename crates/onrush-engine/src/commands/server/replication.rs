@@ -1,11 +1,13 @@
 //! Replication: the role of the server, and waiting for replicas. Also WAITAOF.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::blocking::waiter::{OnTimeout, Waiter};
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError, Stop};
 use crate::replication::attached::Phase;
+use crate::replication::failover::Plan;
 use crate::replication::goal::Goal;
 use crate::replication::reached::end_waits;
 use crate::replication::role::{LinkState, Primary};
@@ -16,6 +18,13 @@ const NOTHING_LOCAL: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 const NO_FAILOVER: CommandError = CommandError::fixed("ERR No failover in progress.");
 const NO_REPLICAS: CommandError = CommandError::fixed("ERR FAILOVER requires connected replicas.");
+const SECOND_FAILOVER: CommandError = CommandError::fixed("ERR FAILOVER already in progress.");
+const FAILOVER_ON_A_REPLICA: CommandError = CommandError::fixed("ERR FAILOVER is not valid when server is a replica.");
+const FORCED_WITHOUT_TARGET: CommandError =
+    CommandError::fixed("ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
+const UNKNOWN_TARGET: CommandError = CommandError::fixed("ERR FAILOVER target HOST and PORT is not a replica.");
+const TARGET_NOT_ONLINE: CommandError = CommandError::fixed("ERR FAILOVER target replica is not online.");
+const FAILING_OVER: CommandError = CommandError::fixed("ERR REPLICAOF not allowed while failing over.");
 const BAD_FAILOVER_TIMEOUT: CommandError = CommandError::fixed("ERR FAILOVER timeout must be greater than 0");
 
 /// `ROLE`
@@ -51,6 +60,9 @@ pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
 /// transaction or a script, which cannot wait, the role changes when that is over.
 pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let engine = ctx.engine;
+    if engine.replication.failover.is_on() {
+        return Err(FAILING_OVER.into());
+    }
     let primary = if ctx.is(1, "NO") && ctx.is(2, "ONE") {
         None
     } else {
@@ -157,20 +169,16 @@ fn wait_for(ctx: &mut Ctx<'_>, goal: Goal, deadline_ms: Option<i64>) -> Result<O
     Ok(Some(waiter))
 }
 
-/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: refused, as there is no replica to take over
+/// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: the reply comes when it has begun
 pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
-    let (mut has_host, mut has_timeout, mut is_forced, mut aborts) = (false, false, false, false);
+    let (mut target, mut timeout_ms, mut is_forced, mut aborts) = (None, None, false, false);
     let mut rest = ctx.rest(1);
     while !rest.is_empty() {
-        if !has_timeout && rest.take_with("TIMEOUT", 1) {
-            if rest.next_int()? <= 0 {
-                return Err(BAD_FAILOVER_TIMEOUT.into());
-            }
-            has_timeout = true;
-        } else if !has_host && rest.take_with("TO", 2) {
-            let _host = rest.next_arg();
-            let _port = rest.next_int()?;
-            has_host = true;
+        if timeout_ms.is_none() && rest.take_with("TIMEOUT", 1) {
+            timeout_ms = Some(u64::try_from(rest.next_int()?).ok().filter(|ms| *ms > 0).ok_or(BAD_FAILOVER_TIMEOUT)?);
+        } else if target.is_none() && rest.take_with("TO", 2) {
+            let host = String::from_utf8_lossy(rest.next_arg()).into_owned();
+            target = Some((host, rest.next_int()?));
         } else if ctx.argc() == 2 && rest.take("ABORT") {
             aborts = true;
         } else if !is_forced && rest.take("FORCE") {
@@ -179,5 +187,50 @@ pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
             return Err(error::SYNTAX.into());
         }
     }
-    Err(if aborts { NO_FAILOVER.into() } else { NO_REPLICAS.into() })
+    if aborts {
+        abort_failover(ctx.engine)?;
+        ctx.out.ok();
+        return Ok(());
+    }
+    let replication = &ctx.engine.replication;
+    let replicas = replication.attached.all();
+    if replication.failover.is_on() {
+        return Err(SECOND_FAILOVER.into());
+    } else if replication.role.is_replica() {
+        return Err(FAILOVER_ON_A_REPLICA.into());
+    } else if replicas.is_empty() {
+        return Err(NO_REPLICAS.into());
+    } else if is_forced && (timeout_ms.is_none() || target.is_none()) {
+        return Err(FORCED_WITHOUT_TARGET.into());
+    }
+    let is_target = |address: &Primary| {
+        target.as_ref().is_none_or(|(host, port)| address.host == *host && i64::from(address.port) == *port)
+    };
+    let chosen = replicas.iter().find(|replica| is_target(&replica.address()));
+    let target = match (target.is_some(), chosen) {
+        (false, _) => None,
+        (true, None) => return Err(UNKNOWN_TARGET.into()),
+        (true, Some(replica)) if replica.phase() != Phase::Online => return Err(TARGET_NOT_ONLINE.into()),
+        (true, Some(replica)) => Some(replica.address()),
+    };
+    let until = timeout_ms.and_then(|ms| ctx.engine.clock.now().checked_add(Duration::from_millis(ms)));
+    if !replication.failover.begin(ctx.engine, Plan { target, until, is_forced }) {
+        return Err(SECOND_FAILOVER.into());
+    }
+    replication.wake();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Ends a fail-over; this server is a primary again if it has ceased to be one.
+fn abort_failover(engine: &'static Engine) -> Result<(), CommandError> {
+    let failover = &engine.replication.failover;
+    match failover.target() {
+        // Writes go on when the role is there.
+        Some(_) => engine.process.follow(None, Box::new(|_| {})),
+        None if failover.end(engine) => {}
+        None => return Err(NO_FAILOVER),
+    }
+    tracing::warn!("The planned fail-over was aborted by FAILOVER ABORT");
+    Ok(())
 }
