@@ -97,7 +97,12 @@ impl Connection {
             }
         };
         match result.end {
-            SliceEnd::ReplyLimit => _ = self.session.handle.over_reply_limit.fetch_add(1, Relaxed),
+            SliceEnd::ReplyLimit => {
+                let handle = &self.session.handle;
+                handle.over_reply_limit.fetch_add(1, Relaxed);
+                // The socket may take them all before the buffers are published.
+                handle.reply_bytes_max.fetch_max(self.reply.len() as u64, Relaxed);
+            }
             SliceEnd::HeldLong => self.stats.pipeline.held_back.add(1),
             SliceEnd::TimeUp => self.note_deferral(),
             _ => {}
