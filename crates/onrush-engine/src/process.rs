@@ -297,6 +297,8 @@ pub struct LogFacts {
     pub failures: u64,
     /// Why writing fails, if it does.
     pub write_error: Option<String>,
+    /// The first offset of the stream for replicas that the files have.
+    pub stream_start: Option<u64>,
     /// The files.
     pub files: Option<LogFileFacts>,
 }

@@ -15,6 +15,10 @@ const HEADER_LEN_MAX: usize = 1 + 20 + 2 + 2;
 /// does not get it.
 pub const FOR_REPLICAS: u32 = u32::MAX;
 
+/// In place of a database: a note of the append-only file ([`Note`](crate::aof::Note)), alone in its record. What comes next
+/// says its database again, also in the stream of replicas, which does not get it.
+pub const FOR_LOG: u32 = u32::MAX - 1;
+
 /// A command: its database and where it ends.
 struct Command {
     db: u32,
@@ -63,20 +67,19 @@ impl<'a> Record<'a> {
 
     /// How many of its commands change data. O(commands).
     pub(crate) fn changes(&self) -> usize {
-        self.effects.commands[self.first..self.end].iter().filter(|command| command.db != FOR_REPLICAS).count()
+        self.effects.commands[self.first..self.end].iter().filter(|command| command.db < FOR_LOG).count()
     }
 
-    /// Its commands that change data in parts, each for one database. O(commands).
+    /// Its commands in parts, each for one database or reader. O(commands).
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
         let effects = self.effects;
         let parts = effects.commands[self.first..self.end].chunk_by(|one, next| one.db == next.db);
         let mut first = self.first;
-        let parts = parts.map(move |commands| {
+        parts.map(move |commands| {
             let range = effects.start_of(first)..commands.last().map_or(0, |command| command.end);
             first += commands.len();
             Part { db: commands[0].db, effects, range }
-        });
-        parts.filter(|part| part.db != FOR_REPLICAS)
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Replication: Onrush as the replica and as the primary of Redis, and of itself.
 
+mod backlog;
 mod durability;
 mod failover;
 mod fake_primaries;

@@ -225,6 +225,11 @@ impl Durability {
         self.set_mode(ALWAYS, is_always);
     }
 
+    /// Whether replies wait until their writes are on the disk, which works.
+    pub fn is_always(&self) -> bool {
+        self.mode.load(Relaxed) & (ON | ALWAYS | FAILS | LACKS_BASE | ENDS) == ON | ALWAYS
+    }
+
     /// Sets whether the log lags behind: then replies to writes wait until these are in the file.
     pub fn set_late(&self, is_late: bool) {
         if (self.mode.load(Relaxed) & LATE != 0) != is_late {

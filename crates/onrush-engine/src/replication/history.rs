@@ -148,6 +148,12 @@ impl History {
         self.0.lock().now.clone()
     }
 
+    /// Where it is now: the identifier, the offset, and the database of the stream.
+    pub(crate) fn place(&self) -> (String, u64, Option<u32>) {
+        let parts = self.0.lock();
+        (parts.now.id.clone(), parts.now.offset, parts.db)
+    }
+
     /// The history before, and the first offset that it does not have any more.
     pub fn before(&self) -> Option<Position> {
         self.0.lock().before.clone()
@@ -292,6 +298,13 @@ impl History {
         let parts = self.0.lock();
         let count = parts.marks.partition_point(|(_, end)| *end <= offset);
         count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(lsn, _)| *lsn)
+    }
+
+    /// Where the record of this LSN ends in the stream, or one before it: everything up to there has no greater LSN.
+    pub fn end_before(&self, lsn: u64) -> u64 {
+        let parts = self.0.lock();
+        let count = parts.marks.partition_point(|(marked, _)| *marked <= lsn);
+        count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(_, offset)| *offset)
     }
 
     /// Bytes of memory for the kept bytes.

@@ -51,8 +51,6 @@ pub struct Replication {
     sink: Mutex<Option<SinkId>>,
     /// Whether there is one.
     is_streaming: AtomicBool,
-    /// Whether the stream has to say its database before the next command.
-    wants_select: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -84,7 +82,6 @@ impl Replication {
             syncs: SyncCounters::default(),
             sink: Mutex::default(),
             is_streaming: AtomicBool::new(false),
-            wants_select: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
     }
@@ -104,18 +101,8 @@ impl Replication {
 
     /// Whether this server makes a stream for replicas. It changes only while no thread is in the keyspace.
     #[inline]
-    pub(crate) fn is_streaming(&self) -> bool {
+    pub fn is_streaming(&self) -> bool {
         self.is_streaming.load(Relaxed)
-    }
-
-    /// The stream says its database before the next command: a replica begins here. The caller has the whole keyspace, and
-    /// the log has been flushed.
-    pub fn select_again(&self) {
-        self.wants_select.store(true, Relaxed);
-    }
-
-    fn take_select(&self) -> bool {
-        self.wants_select.load(Relaxed) && self.wants_select.swap(false, Relaxed)
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use onrush_persist::{FOR_REPLICAS, Record, Sink, SlowWork};
+use onrush_persist::aof::Note;
+use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId, SlowWork};
 
 use super::Replication;
 use crate::shared::Shared;
@@ -44,14 +45,17 @@ pub(crate) fn push_select(bytes: &mut Vec<u8>, db: u32) {
 
 impl Sink for StreamSink {
     fn record(&mut self, record: Record<'_>) {
-        if self.shared.replication.take_select() {
-            self.db = None;
-        }
+        self.last_lsn = record.lsn;
         let commands = record.commands();
         let is_transaction = commands.len() > 1;
         for (nth, (db, command)) in commands.enumerate() {
-            if db != FOR_REPLICAS {
-                self.select(db);
+            match db {
+                FOR_LOG => {
+                    self.db = None;
+                    return;
+                }
+                FOR_REPLICAS => {}
+                db => self.select(db),
             }
             if nth == 0 && is_transaction {
                 self.bytes.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
@@ -61,7 +65,6 @@ impl Sink for StreamSink {
         if is_transaction {
             self.bytes.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
         }
-        self.last_lsn = record.lsn;
     }
 
     fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
@@ -104,6 +107,7 @@ impl Replication {
             self.history.keep(true);
             // What there was before is where it begins.
             self.history.append(&[], Some(shared.log.last_lsn()));
+            self.note(shared, sink.as_ref());
         }
         Ok(())
     }
@@ -111,9 +115,58 @@ impl Replication {
     /// Ends the stream of a primary: what comes next is that of another server, or is not kept. The caller has the whole
     /// keyspace.
     pub fn end_stream(&self, shared: &'static Shared) {
-        if let Some(sink) = self.sink.lock().take() {
-            drop(shared.log.detach(sink));
+        let mut sink = self.sink.lock();
+        if let Some(id) = sink.take() {
+            // What is written from here on is no stream.
+            self.note(shared, None);
+            drop(shared.log.detach(id));
             self.is_streaming.store(false, Relaxed);
         }
     }
+
+    /// Notes in the append-only file where the data is in its history, if it is at a place of it: the commands behind that
+    /// are the stream, if this is a primary that keeps one. The stream says its database again: a replica may begin here.
+    /// The caller has the whole keyspace, or executes the stream of this server's primary.
+    pub fn note_position(&self, shared: &Shared) {
+        let sink = self.sink.lock();
+        if sink.is_some() || self.role.is_replica() && self.history.is_kept() && !self.role.is_executing() {
+            self.note(shared, sink.as_ref());
+        }
+    }
+
+    /// The caller holds the sink, so that nothing comes to the stream meanwhile.
+    fn note(&self, shared: &Shared, sink: Option<&SinkId>) {
+        if !shared.log.is_listening() {
+            return;
+        }
+        if sink.is_some() || !self.role.is_replica() {
+            // What is on its way is in the stream then.
+            shared.log.flush();
+        }
+        let (id, offset, db) = self.history.place();
+        let note = match sink {
+            Some(_) => Note::Stream { id, offset },
+            None => Note::Place { id, offset, db: db.unwrap_or(0) },
+        };
+        submit(shared, FOR_LOG, note.line().as_bytes());
+        if sink.is_some() {
+            shared.log.flush();
+        }
+    }
+
+    /// Puts a command that changes no data into the stream, if this server makes one.
+    pub fn tell_replicas(&self, shared: &Shared, command: &[u8]) {
+        let sink = self.sink.lock();
+        if sink.is_some() {
+            submit(shared, FOR_REPLICAS, command);
+            shared.log.flush();
+        }
+    }
+}
+
+fn submit(shared: &Shared, db: u32, bytes: &[u8]) {
+    let mut effects = Effects::default();
+    effects.encoded(db, bytes);
+    shared.log.close(&mut effects);
+    shared.log.submit(&mut effects);
 }

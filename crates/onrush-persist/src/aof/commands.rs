@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::AofError;
+use super::notes::{DataPlace, Follow, Note};
 use super::scan::{Frame, Step, Wrong, command_len, long_arguments, name_of, step};
 use crate::storage::Input;
 
@@ -127,6 +128,7 @@ pub struct CommandReader {
     is_at_end: bool,
     /// A transaction whose EXEC has not been read yet.
     open: Option<Open>,
+    follow: Box<Follow>,
 }
 
 struct Open {
@@ -141,7 +143,17 @@ impl CommandReader {
     /// Reads the bytes `ahead`, which begin at `offset` of the file, and then `input`. `is_last`: no file comes after
     /// this one, so it may end in the middle of a command.
     pub fn new(input: Input, ahead: Vec<u8>, offset: u64, file: String, is_last: bool) -> Self {
-        CommandReader { input, file, is_last, buf: ahead, at: 0, start: offset, is_at_end: false, open: None }
+        CommandReader {
+            input,
+            file,
+            is_last,
+            buf: ahead,
+            at: 0,
+            start: offset,
+            is_at_end: false,
+            open: None,
+            follow: Box::default(),
+        }
     }
 
     /// How many bytes of the file have been returned or skipped.
@@ -152,6 +164,27 @@ impl CommandReader {
     /// Length of the part in which every command and transaction is complete.
     pub fn valid_len(&self) -> u64 {
         self.open.as_ref().map_or(self.offset(), |open| open.at)
+    }
+
+    /// Where the data stands in the history that replicas follow, behind what was returned; `None` if the file does not say
+    /// it.
+    pub fn data_place(&self) -> Option<&DataPlace> {
+        self.follow.place()
+    }
+
+    /// Places of the file at which the last stream of replicas can be read, and its offsets there.
+    pub fn streams(&self) -> &[(u64, u64)] {
+        self.follow.streams()
+    }
+
+    /// Whether what was returned changes no data, and says nothing of where it stands.
+    pub(super) fn is_silent(&self) -> bool {
+        self.follow.is_silent()
+    }
+
+    /// The place of the file behind the last note of a replica, if no stream begins behind it.
+    pub fn data_end(&self) -> Option<u64> {
+        self.follow.data_end()
     }
 
     /// Fills `chunk` with the next commands, about a megabyte or one command or transaction; `false` at the end of the file. O(bytes).
@@ -175,6 +208,9 @@ impl CommandReader {
                 Ok(Step::Incomplete) => return Err(self.truncated(0)),
                 Ok(Step::Annotation { len, unix_s }) => {
                     chunk.annotations.extend(unix_s.map(|unix_s| Annotation { at: self.valid_len(), unix_s }));
+                    if let Some(note) = Note::parse(&self.buf[self.at..self.at + len]) {
+                        self.follow.note(note, self.offset() + len as u64);
+                    }
                     self.at += len;
                 }
                 Ok(Step::Command { len, frame }) => match self.take(len, frame, chunk) {
@@ -210,7 +246,14 @@ impl CommandReader {
                 open.commands += 1;
             }
         }
+        if frame == Frame::Begin {
+            self.follow.begin();
+        }
+        self.follow.command(bytes, at + len as u64);
         self.at += len;
+        if frame == Frame::End {
+            self.follow.end();
+        }
         if frame == Frame::End
             && let Some(mut open) = self.open.take()
         {

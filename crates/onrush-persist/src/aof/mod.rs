@@ -6,6 +6,7 @@
 //! - [`Aof`] writes. Its [`Sink`](crate::Sink) takes the records of the command log, and it reports which LSN is
 //!   durable. [`rewrite`](Aof::prepare_rewrite) replaces everything by a new base.
 //! - [`Reader`] reads the files of a [`Manifest`] in order: the base, and the commands in chunks of whole commands.
+//! - [`Backlog`] reads the files as the stream of commands that replicas get.
 //! - [`Manifest`] is the list, with the upgrade of the single file of older versions.
 //!
 //! Promises: a record is whole or missing, whatever happens while it is written. Files are filled one after the other:
@@ -14,9 +15,11 @@
 //! file that is not empty can have a cut command or transaction. Everything reported as durable is there, unless the
 //! medium itself loses what it has synced.
 
+mod backlog;
 mod commands;
 mod error;
 mod manifest;
+mod notes;
 mod output;
 mod reader;
 mod rewrite;
@@ -30,9 +33,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use backlog::{Backlog, LoadedStreams};
 pub use commands::{Annotation, Chunk, CommandReader, Found};
 pub use error::AofError;
 pub use manifest::{Manifest, ManifestFile, base_name, incr_name, is_file_name, manifest_name};
+pub use notes::{DataPlace, Note, StreamPlace};
 pub use reader::{Content, LogFile, Reader, truncate};
 pub use rewrite::{REWRITE_NAME, Strays};
 pub use scan::{ARG_LEN_MAX, ARGS_MAX};

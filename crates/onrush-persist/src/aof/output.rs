@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::notes::{Note, StreamPlace};
 use super::segment::{Bytes, Pending, Segment};
 use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, State};
 use crate::buffer::Buffer;
@@ -50,8 +51,18 @@ impl Inner {
     pub fn record(&self, record: Record<'_>) {
         let mut state = self.state.lock();
         let unix_s = state.timestamps.then(|| (self.unix_time_s)());
-        if let Some(segment) = state.segments.back_mut() {
-            segment.record(record, unix_s);
+        let State { segments, streams, last_incr, .. } = &mut *state;
+        if let Some(segment) = segments.back_mut() {
+            let streamed = segment.record(record, unix_s);
+            let at = segment.size + segment.unwritten as u64;
+            match Note::of(record) {
+                None => streams.grow(streamed, at),
+                Some(Note::Stream { offset, .. }) => {
+                    let file = last_incr.as_ref().map_or("", |incr| &incr.name).into();
+                    streams.begin(StreamPlace { file, at, offset });
+                }
+                Some(_) => streams.give_up(),
+            }
         }
         if !state.is_full && state.unwritten() > BUFFER_BYTES_MAX {
             state.is_full = true;

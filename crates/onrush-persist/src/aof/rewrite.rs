@@ -351,6 +351,8 @@ impl Aof {
             }
         };
         inner.replace(&switched, base_len);
+        let incrs = &rewriting.manifest.incrs;
+        inner.state.lock().streams.keep_files(|file| incrs.iter().any(|incr| incr.name == file));
         rewriting.garbage.append(&mut inner.state.lock().outdated);
         rewriting.remove_history(&*inner.storage, &inner.dir, &inner.name);
         drop(rewriting);
@@ -412,8 +414,9 @@ impl Inner {
         let incr = rewriting.next_incr(&self.name);
         let (from, to) = (self.dir.join(&switched.incr.name), self.dir.join(&incr.name));
         self.storage.rename(&from, &to).map_err(AofError::io(from.display()))?;
-        switched.incr = incr.clone();
         let mut state = self.state.lock();
+        state.streams.rename(&switched.incr.name, &incr.name);
+        switched.incr = incr.clone();
         state.last_incr = Some(incr);
         state.switched = Some(switched.clone());
         Ok(())

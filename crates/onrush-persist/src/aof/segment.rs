@@ -1,12 +1,12 @@
 //! A file of commands while it is written, and how records become bytes.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::notes::{EXEC, MULTI, Note};
 use crate::buffer::Buffer;
-use crate::effects::{Record, SharedBytes};
+use crate::effects::{FOR_LOG, FOR_REPLICAS, Record, SharedBytes};
 use crate::storage::StorageFile;
 
 /// A file of commands and the records on the way to it.
@@ -16,8 +16,8 @@ pub(super) struct Segment {
     pub file: Arc<dyn StorageFile>,
     /// Bytes in the file.
     pub size: u64,
-    /// Bytes at its beginning that are no record: a choice of database 0.
-    head_len: u64,
+    /// Whether it has no record that changes data.
+    is_empty: bool,
     /// Bytes of records that no thread has taken to write yet, and that come before the buffer's.
     before: VecDeque<Pending>,
     /// Bytes of the newest records.
@@ -99,7 +99,7 @@ impl Segment {
             id,
             file,
             size,
-            head_len: 0,
+            is_empty: size == 0,
             before: VecDeque::new(),
             buffer: Buffer::default(),
             pending: Pending::default(),
@@ -115,51 +115,79 @@ impl Segment {
 
     /// Notes that what is in the file is no record, but the choice of database 0 if there is anything.
     pub fn behind_head(mut self) -> Self {
-        self.head_len = self.size;
+        self.is_empty = true;
         self.frame.db = (self.size > 0).then_some(0);
         self
     }
 
-    /// Whether the file has no record.
+    /// Whether the file has no record that changes data, nor will get one of those that have come.
     pub fn is_empty(&self) -> bool {
-        self.size == self.head_len
+        self.is_empty
     }
 
-    /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. O(bytes), but that large
-    /// records are not copied.
-    pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) {
-        let before = self.buffer.len();
-        let count = record.changes();
-        if count > 0
+    /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. What of the stream of
+    /// replicas changes no data is noted. Returns the bytes that the record has in that stream. O(bytes), but that large records
+    /// are not copied.
+    pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) -> u64 {
+        let changes = record.changes();
+        self.is_empty &= changes == 0;
+        if changes > 0
             && let Some(unix_s) = unix_s
             && unix_s > self.frame.unix_s
         {
             self.frame.unix_s = unix_s;
-            let _ = write!(self.buffer, "#TS:{unix_s}\r\n");
+            self.push(format!("#TS:{unix_s}\r\n").as_bytes());
         }
-        self.unwritten += self.buffer.len() - before;
+        let is_transaction = record.commands().len() > 1;
+        // One that changes data with one command needs no frame here.
+        let is_framed = changes > 1;
+        let mut streamed = 0;
         for (index, part) in record.parts().enumerate() {
-            let before = self.buffer.len();
-            self.select(part.db);
-            if index == 0 && count > 1 {
-                self.buffer.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+            match part.db {
+                FOR_LOG => {
+                    self.frame.db = None;
+                    self.push(part.bytes());
+                    continue;
+                }
+                FOR_REPLICAS => {}
+                db => streamed += self.select(db),
             }
-            self.unwritten += self.buffer.len() - before + part.bytes().len();
+            if index == 0 && is_transaction {
+                streamed += self.frame(is_framed, MULTI, &Note::Multi);
+            }
+            let len = part.bytes().len();
+            streamed += len;
             match part.shared() {
-                None => self.buffer.extend_from_slice(part.bytes()),
+                _ if part.db == FOR_REPLICAS => self.push(Note::Omitted(len as u64).line().as_bytes()),
+                None => self.push(part.bytes()),
                 Some(bytes) => self.share(bytes),
             }
         }
-        if count > 1 {
-            let end = b"*1\r\n$4\r\nEXEC\r\n";
-            self.buffer.extend_from_slice(end);
-            self.unwritten += end.len();
+        if is_transaction {
+            streamed += self.frame(is_framed, EXEC, &Note::Exec);
         }
         self.last_lsn = record.lsn;
+        streamed as u64
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        self.unwritten += bytes.len();
+    }
+
+    /// Appends a command of the stream's frame, or a note in its place; returns the bytes of the stream.
+    fn frame(&mut self, is_framed: bool, command: &[u8], note: &Note) -> usize {
+        if is_framed {
+            self.push(command);
+        } else {
+            self.push(note.line().as_bytes());
+        }
+        command.len()
     }
 
     /// Puts bytes of the record that is being taken behind the buffer's.
     fn share(&mut self, bytes: SharedBytes) {
+        self.unwritten += bytes.len();
         let buffer = Bytes::Copied(std::mem::take(&mut self.buffer));
         let pieces = [buffer, Bytes::Shared(bytes)].map(|bytes| Pending { bytes, at: 0, lsn: self.last_lsn });
         self.before.extend(pieces.into_iter().filter(|piece| !piece.rest().is_empty()));
@@ -176,14 +204,17 @@ impl Segment {
         })
     }
 
-    fn select(&mut self, db: u32) {
+    /// Selects a database; returns the bytes of that.
+    fn select(&mut self, db: u32) -> usize {
         if self.frame.db == Some(db) {
-            return;
+            return 0;
         }
         self.frame.db = Some(db);
         let mut number = itoa::Buffer::new();
         let number = number.format(db);
-        let _ = write!(self.buffer, "*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+        let command = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+        self.push(command.as_bytes());
+        command.len()
     }
 
     /// Whether all its records are in the file.

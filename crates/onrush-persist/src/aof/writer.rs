@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::backlog::Streams;
 use super::manifest::{Manifest, ManifestFile, make_dir};
 use super::rewrite::{Prepared, Rewriting, Strays, Switched};
 use super::segment::Segment;
@@ -131,6 +132,8 @@ pub struct AofFacts {
     pub delayed_fsyncs: u64,
     /// Whether a rewrite has been prepared and not finished.
     pub is_rewriting: bool,
+    /// As [`Aof::stream_start`].
+    pub stream_start: Option<u64>,
 }
 
 /// An append-only log that is written. Attach it to the command log with [`Aof::attach`].
@@ -203,6 +206,8 @@ pub(super) struct State {
     pub switched: Option<Switched>,
     /// The name of the last segment's file.
     pub last_incr: Option<ManifestFile>,
+    /// Where the stream of replicas is in the files.
+    pub streams: Streams,
     /// Files that records went to before the first base came, but no longer do.
     pub outdated: Vec<String>,
     /// Wakes the log's thread.
@@ -228,9 +233,9 @@ impl State {
         Health { status: self.status.clone(), takes_more: is_trusted && !self.is_full }
     }
 
-    /// Whether the file that records go to has no record yet, nor will get one of those that have come.
+    /// Whether the file that records go to has none yet that changes data, nor will get one of those that have come.
     pub fn has_empty_file(&self) -> bool {
-        self.segments.back().is_some_and(|last| last.is_empty() && last.is_written()) && self.last_incr.is_some()
+        self.segments.back().is_some_and(Segment::is_empty) && self.last_incr.is_some()
     }
 
     pub fn failed(&mut self, failure: Failure, error: &io::Error) {
@@ -373,6 +378,7 @@ impl Aof {
             prepared: None,
             switched: begun,
             last_incr,
+            streams: Streams::default(),
             outdated: Vec::new(),
             waker: None,
             spare: Buffer::default(),
@@ -484,6 +490,7 @@ impl Aof {
             pending_fsyncs: u64::from(state.sync_began.is_some()),
             delayed_fsyncs: state.delayed_fsyncs,
             is_rewriting: state.is_rewriting,
+            stream_start: state.streams.start(),
         };
         drop(state);
         self.seen.lock().clone_from(&facts);

@@ -1,7 +1,7 @@
 //! The file system of the machine.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,6 +65,12 @@ impl Storage for Disk {
 
     fn read(&self, path: &Path) -> io::Result<Input> {
         Ok(Box::new(open_file(path)?))
+    }
+
+    fn read_at(&self, path: &Path, at: u64) -> io::Result<Input> {
+        let mut file = open_file(path)?;
+        file.seek(SeekFrom::Start(at))?;
+        Ok(Box::new(file))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {

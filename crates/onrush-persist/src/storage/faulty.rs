@@ -9,7 +9,7 @@
 //! although later syncs succeed: this is how systems behave that drop pages they could not write.
 
 use std::collections::BTreeMap;
-use std::io::{self, Cursor};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -283,6 +283,24 @@ impl StorageFile for FaultyFile {
     }
 }
 
+/// Reads a file that may still grow.
+struct FaultyInput {
+    system: Faulty,
+    inode: Inode,
+    at: usize,
+}
+
+impl Read for FaultyInput {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let world = self.system.look()?;
+        let rest = world.files[self.inode.0].live.get(self.at..).unwrap_or_default();
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        self.at += len;
+        Ok(len)
+    }
+}
+
 impl Storage for Faulty {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
         let create = |world: &mut World| {
@@ -308,9 +326,8 @@ impl Storage for Faulty {
     }
 
     fn read(&self, path: &Path) -> io::Result<Input> {
-        let world = self.look()?;
-        let inode = world.find(path)?;
-        Ok(Box::new(Cursor::new(world.files[inode.0].live.clone())))
+        let inode = self.look()?.find(path)?;
+        Ok(Box::new(FaultyInput { system: self.clone(), inode, at: 0 }))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {

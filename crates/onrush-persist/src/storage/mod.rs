@@ -55,6 +55,13 @@ pub trait Storage: Send + Sync {
     /// Opens an existing file to read it.
     fn read(&self, path: &Path) -> io::Result<Input>;
 
+    /// Opens an existing file to read it from its byte `at` on.
+    fn read_at(&self, path: &Path, at: u64) -> io::Result<Input> {
+        let mut input = self.read(path)?;
+        io::copy(&mut input.by_ref().take(at), &mut io::sink())?;
+        Ok(input)
+    }
+
     /// Cuts a file after its first `len` bytes, and syncs it.
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
 

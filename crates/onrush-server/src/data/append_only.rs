@@ -10,7 +10,7 @@ use onrush_engine::error::CommandError;
 use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{self, At, begin};
 use onrush_persist::Sink;
-use onrush_persist::aof::{Aof, AofOptions, FsyncPolicy, Manifest, REWRITE_NAME};
+use onrush_persist::aof::{Aof, AofOptions, FsyncPolicy, LoadedStreams, Manifest, REWRITE_NAME};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::{Disk, StorageFile};
 use parking_lot::Mutex;
@@ -44,7 +44,13 @@ fn options(server: &'static Server, config: &Config, dir: PathBuf) -> AofOptions
     let mut options = AofOptions::new(dir, config.appendfilename.as_str());
     options.policy = policy(config);
     options.timestamps = config.aof_timestamp_enabled;
-    options.on_durable = Box::new(|lsn| server.durability.advance(lsn));
+    options.on_durable = Box::new(|lsn| {
+        server.durability.advance(lsn);
+        // Replicas get what is on the disk.
+        if server.durability.is_always() && server.replication.is_streaming() {
+            server.replication.wake();
+        }
+    });
     options.on_round = Box::new(|lsn, is_late| {
         server.durability.set_late(is_late);
         server.durability.advance_written(lsn);
@@ -69,11 +75,16 @@ fn refresh_wishes(server: &Server, config: &Config) {
     server.durability.set_always(has_base && config.appendfsync == "always");
 }
 
-/// Continues a log in `dir` that has been loaded. No thread changes data meanwhile.
+/// Continues a log in `dir` that has been loaded, with `streams` in it. No thread changes data meanwhile.
 ///
 /// # Errors
 /// The system's.
-pub fn continue_log(server: &'static Server, dir: PathBuf, manifest: Manifest) -> Result<(), String> {
+pub fn continue_log(
+    server: &'static Server,
+    dir: PathBuf,
+    manifest: Manifest,
+    streams: LoadedStreams,
+) -> Result<(), String> {
     let config = server.host.config.read().clone();
     let alone = server.gate.exclusive(server.gate.take_turn());
     server.log.flush();
@@ -89,6 +100,7 @@ pub fn continue_log(server: &'static Server, dir: PathBuf, manifest: Manifest) -
             "{name} is not loaded: the manifest does not name it. It stays, as the manifest may have lost a line"
         );
     }
+    aof.set_streams(streams);
     attach(server, aof, lsn)?;
     server.durability.turn_on();
     refusal::note_lack(server, false);
@@ -101,6 +113,7 @@ fn attach(server: &'static Server, aof: Arc<Aof>, lsn: u64) -> Result<(), String
     server.durability.prepare(lsn, aof.has_base(), Box::new(move |lsn| asked.want_durable(lsn)));
     let sink = aof.attach(&server.log).map_err(|error| error.to_string())?;
     server.host.append_only.begin(Running { aof, sink });
+    server.replication.note_position(server.engine());
     refresh(server, &server.host.config.read());
     Ok(())
 }
@@ -480,6 +493,7 @@ impl Output for BaseOutput {
         if matches!(self.way, Way::Again) {
             self.server.log.flush();
             self.aof.switch(self.server.log.last_lsn()).map_err(io::Error::other)?;
+            self.server.replication.note_position(self.server.engine());
         }
         self.file.begin(version)
     }

@@ -10,7 +10,7 @@ use onrush_engine::snapshot::output::{Output, Purpose};
 use crate::config::Config;
 use crate::data::append_only::{self, create_base, end_log, refresh};
 use crate::data::loading::{check_file, load_file, reload_log};
-use crate::data::{position, saving};
+use crate::data::saving;
 use crate::process::host::DataFiles;
 use crate::process::server::Server;
 use crate::replicas::PayloadOutput;
@@ -28,12 +28,7 @@ impl DataFiles for ServersFiles {
     }
 
     fn end_log(&self) -> io::Result<()> {
-        let dir = self.0.host.append_only.aof().map(|aof| aof.dir().to_owned());
-        end_log(self.0)?;
-        if let Some(dir) = dir {
-            position::note(self.0, &dir, &self.0.host.config.read().appendfilename);
-        }
-        Ok(())
+        end_log(self.0)
     }
 
     fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {

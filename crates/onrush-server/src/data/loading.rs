@@ -10,7 +10,7 @@ use onrush_engine::loading::empty::empty;
 use onrush_engine::loading::load::{LoadError, Rules, check_batch, load_batch, load_end};
 use onrush_engine::observe::progress::Report;
 use onrush_engine::replication::history::Position;
-use onrush_persist::aof::{Chunk, Content, LogFile, Manifest, Reader};
+use onrush_persist::aof::{Chunk, Content, LoadedStreams, LogFile, Manifest, Reader};
 use onrush_persist::rdb::{self, Batch, FileReader};
 use onrush_persist::storage::{Disk, open_file};
 use parking_lot::Mutex;
@@ -229,18 +229,18 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
             None
         }
         Saved::Log(dir, manifest) => {
-            load_log(server, &dir, &manifest)?;
-            Some((dir, manifest))
+            let streams = load_log(server, &dir, &manifest)?;
+            Some((dir, manifest, streams))
         }
     };
     tracing::info!("DB loaded from disk: {:.3} seconds", started.elapsed().as_secs_f64());
     let position = match &manifest {
-        Some((dir, _)) => position::find(dir, &server.host.config.read().appendfilename),
+        Some((_, _, streams)) => position::of_log(streams),
         None => server.loading.saved_position(),
     };
     match manifest {
         // The folder as it was when loading began: the configured one may have changed since.
-        Some((dir, manifest)) => continue_log(server, dir, manifest)?,
+        Some((dir, manifest, streams)) => continue_log(server, dir, manifest, streams)?,
         None if appends => begin_log(server, make_files(server)?)?,
         None => {}
     }
@@ -331,14 +331,15 @@ fn try_reload_log(server: &'static Server, dir: &Path, name: &str, making: Makin
     }
     if let Err(reason) = check_log(server, dir, &manifest) {
         drop(alone);
-        continue_log(server, dir.to_owned(), manifest)?;
+        continue_log(server, dir.to_owned(), manifest, LoadedStreams::default())?;
         return Err(reason);
     }
     // What is loaded is not what replicas are told next.
     server.replication.end_stream(server.engine());
     empty(server.engine());
     drop(alone);
-    let loaded = load_log(server, dir, &manifest).and_then(|()| continue_log(server, dir.to_owned(), manifest));
+    let loaded = load_log(server, dir, &manifest)
+        .and_then(|_| continue_log(server, dir.to_owned(), manifest, LoadedStreams::default()));
     if let Err(reason) = loaded {
         tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
         std::process::exit(1);
@@ -363,21 +364,26 @@ fn check_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result
     Ok(())
 }
 
-/// Loads the files of an append-only file, in order.
-fn load_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<(), String> {
+/// Loads the files of an append-only file, in order; returns what they say of the history that replicas follow.
+fn load_log(server: &'static Server, dir: &Path, manifest: &Manifest) -> Result<LoadedStreams, String> {
     let config = server.host.config.read().clone();
+    if server.replication.role.is_read_only() && server.replication.role.is_replica() {
+        position::cut_behind(dir, manifest).map_err(|error| error.to_string())?;
+    }
+    let mut streams = LoadedStreams::default();
     let mut reader = Reader::new(Arc::new(Disk), dir, manifest).map_err(|error| error.to_string())?;
     server.loading.begin(server.clock.unix_ms() / 1000, reader.len_bytes());
     while let Some(file) = reader.next_file().map_err(|error| error.to_string())? {
         tracing::info!("Loading {}, {:.1} MB", file.path.display(), file.len as f64 / 1e6);
-        let commands = match file.content {
+        let mut commands = match file.content {
             Content::Commands(commands) => commands,
             Content::Rdb(rdb) => {
                 let rdb = load_rdb(server, rdb, Rules::LOG_BASE).map_err(|error| format!("{}: {error}", file.name))?;
                 LogFile::behind(file.name.clone(), file.is_last, rdb)
             }
         };
-        replay(server, commands, &file.path, config.aof_load_truncated)?;
+        replay(server, &mut commands, &file.path, config.aof_load_truncated)?;
+        streams.add(&file.name, &commands);
     }
-    Ok(())
+    Ok(streams)
 }

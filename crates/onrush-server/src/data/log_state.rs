@@ -129,24 +129,22 @@ impl AppendOnly {
 
     /// What INFO shows. `is_coming`: it is being loaded.
     pub fn facts(&self, is_coming: bool) -> LogFacts {
-        let aof = self.aof();
+        let files = self.aof().map(|aof| aof.facts());
         let rewrites = self.rewrites.lock();
         LogFacts {
-            is_on: is_coming || aof.is_some(),
+            is_on: is_coming || files.is_some(),
             last_rewrite_s: rewrites.last_took_s,
             has_rewrite_failed: rewrites.tries.failures() > 0,
             rewrites: rewrites.done,
             failures: rewrites.tries.failures().into(),
             write_error: self.error.lock().clone(),
-            files: aof.map(|aof| {
-                let facts = aof.facts();
-                LogFileFacts {
-                    size: facts.size,
-                    base_size: facts.base_size,
-                    buffer_len: facts.buffer_len,
-                    pending_fsyncs: facts.pending_fsyncs,
-                    delayed_fsyncs: facts.delayed_fsyncs,
-                }
+            stream_start: files.as_ref().and_then(|facts| facts.stream_start),
+            files: files.map(|facts| LogFileFacts {
+                size: facts.size,
+                base_size: facts.base_size,
+                buffer_len: facts.buffer_len,
+                pending_fsyncs: facts.pending_fsyncs,
+                delayed_fsyncs: facts.delayed_fsyncs,
             }),
         }
     }

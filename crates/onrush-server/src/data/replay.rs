@@ -29,7 +29,12 @@ const NAME_LEN_MAX: usize = 128;
 ///
 /// # Errors
 /// The file is damaged, or a command in it is not known or fails.
-pub fn replay(server: &'static Server, mut commands: CommandReader, path: &Path, cuts_end: bool) -> Result<(), String> {
+pub fn replay(
+    server: &'static Server,
+    commands: &mut CommandReader,
+    path: &Path,
+    cuts_end: bool,
+) -> Result<(), String> {
     let mut replayer = Replayer::new(server, path);
     let (mut chunk, mut report) = (Chunk::default(), Report::new());
     loop {

@@ -133,6 +133,7 @@ impl Follower {
         }
         server.replication.wake();
         server.replication.role.set_executing(false);
+        server.replication.note_position(server.engine());
         drop(held);
         for failure in answers.failures() {
             note_failure(failure);

@@ -1,6 +1,6 @@
 //! One replica: what it still has to get, and what it has acknowledged.
 
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use onrush_engine::replication::attached::{Phase, Replica};
 
 use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::settings::OutputLimits;
-use onrush_persist::aof::{Part, StreamScan};
+use onrush_persist::aof::{Backlog, Part, StreamScan};
 
 use super::payload::{Payload, State};
 use super::spool::Spool;
@@ -65,6 +65,8 @@ pub(super) struct Link {
     /// What has come and was not understood yet.
     input: Vec<u8>,
     scan: StreamScan,
+    /// What it reads of the append-only file, which memory does not have any more.
+    backlog: Option<Backlog>,
     /// When something was written last.
     progress_at: Instant,
     /// When what it lacks passed the soft limit, in Unix milliseconds.
@@ -83,6 +85,7 @@ impl Link {
             written: 0,
             input: Vec::new(),
             scan: StreamScan::default(),
+            backlog: None,
             progress_at: Instant::now(),
             strained_since_ms: None,
         }
@@ -93,9 +96,11 @@ impl Link {
         matches!(self.stage, Stage::Waits)
     }
 
-    /// The first byte of the stream that it lacks; `None` if that is not known yet.
+    /// The first byte of the stream that must be kept for it; `None` if that is not known yet, or if it reads the append-only
+    /// file.
     pub(super) fn lacks(&self) -> Option<u64> {
         match &self.stage {
+            _ if self.backlog.is_some() => None,
             Stage::Data { payload, .. } => payload.cut().map(|(cut, _)| cut.offset),
             Stage::AwaitsAck { next } | Stage::Stream { next } => Some(*next),
             Stage::Waits | Stage::HasData => None,
@@ -157,8 +162,8 @@ impl Link {
         if let Stage::Data { payload, .. } = &self.stage { Some(payload) } else { None }
     }
 
-    /// Reads and writes what the socket takes now.
-    pub(super) fn turn(&mut self, server: &'static Server, spool: &Spool) -> After {
+    /// Reads and writes what the socket takes now, of the stream up to `end`.
+    pub(super) fn turn(&mut self, server: &'static Server, spool: &Spool, end: u64) -> After {
         if self.replica.client.is_killed() {
             return After::End("it was killed".to_owned());
         }
@@ -169,7 +174,7 @@ impl Link {
         if !self.waits() && self.epoch != server.replication.history.epoch() {
             return After::End("the history has changed".to_owned());
         }
-        match self.write(server, spool).unwrap_or_else(After::End) {
+        match self.write(server, spool, end).unwrap_or_else(After::End) {
             After::Wait if goes_on => After::Again,
             after => after,
         }
@@ -233,7 +238,7 @@ impl Link {
         Ok(())
     }
 
-    fn write(&mut self, server: &'static Server, spool: &Spool) -> Result<After, String> {
+    fn write(&mut self, server: &'static Server, spool: &Spool, end: u64) -> Result<After, String> {
         let mut budget = TURN_BYTES_MAX;
         loop {
             while !self.is_written() {
@@ -254,7 +259,7 @@ impl Link {
             }
             self.out.clear();
             self.written = 0;
-            if !self.fill(server, spool)? {
+            if !self.fill(server, spool, end)? {
                 self.strained_since_ms = None;
                 return match self.stage {
                     Stage::HasData => Err("it has the data that it wanted".to_owned()),
@@ -265,23 +270,45 @@ impl Link {
     }
 
     /// Takes what comes next; returns whether there is anything.
-    fn fill(&mut self, server: &Server, spool: &Spool) -> Result<bool, String> {
-        match &mut self.stage {
+    fn fill(&mut self, server: &Server, spool: &Spool, end: u64) -> Result<bool, String> {
+        match self.stage {
             Stage::Waits | Stage::AwaitsAck { .. } | Stage::HasData => Ok(false),
             Stage::Data { .. } => self.fill_data(),
             Stage::Stream { next } => {
-                let read = match server.replication.history.read(*next, PIECE_LEN, &mut self.out) {
-                    Ok(len) => len,
-                    Err(_) => match spool.read(*next, PIECE_LEN, &mut self.out) {
-                        Ok(0) => return Err("it lacks a part of the stream that is not kept any more".to_owned()),
-                        Ok(len) => len,
-                        Err(error) => return Err(format!("the stream can't be read: {error}")),
-                    },
-                };
-                *next += read as u64;
+                let len_max = usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX).min(PIECE_LEN);
+                if len_max == 0 {
+                    return Ok(false);
+                }
+                let read = self.read_stream(server, spool, next, len_max)?;
+                self.stage = Stage::Stream { next: next + read as u64 };
                 Ok(read > 0)
             }
         }
+    }
+
+    /// Takes bytes of the stream from memory, the file beside it, or the append-only file.
+    fn read_stream(&mut self, server: &Server, spool: &Spool, next: u64, len_max: usize) -> Result<usize, String> {
+        let failed = |error: Error| format!("the stream can't be read: {error}");
+        if self.backlog.as_ref().is_none_or(Backlog::is_exact) {
+            if let Ok(len) = server.replication.history.read(next, len_max, &mut self.out) {
+                self.backlog = None;
+                return Ok(len);
+            }
+            let len = spool.read(next, len_max, &mut self.out).map_err(failed)?;
+            if len > 0 {
+                self.backlog = None;
+                return Ok(len);
+            }
+        }
+        if self.backlog.is_none() {
+            let aof = server.host.append_only.aof();
+            self.backlog = aof.and_then(|aof| aof.backlog(next).transpose()).transpose().map_err(failed)?;
+        }
+        let Some(backlog) = &mut self.backlog else {
+            return Err("it lacks a part of the stream that is not kept any more".to_owned());
+        };
+        // If there is nothing yet, it is on its way to the file.
+        backlog.read(&mut self.out, len_max).map_err(failed)
     }
 
     fn fill_data(&mut self) -> Result<bool, String> {
@@ -327,6 +354,11 @@ impl Link {
     /// A replica that follows the stream too slowly is closed (`client-output-buffer-limit replica`).
     fn look_at_limits(&mut self, server: &Server) -> Result<After, String> {
         let Stage::Stream { next } = self.stage else { return Ok(After::Wait) };
+        if self.backlog.is_some() {
+            // What it lacks is on the disk, and takes no memory.
+            self.strained_since_ms = None;
+            return Ok(After::Wait);
+        }
         let lacks = server.replication.history.position().offset - next + (self.out.len() - self.written) as u64;
         let OutputLimits { replica, .. } = server.settings.output_limits();
         match replica.is_passed(lacks, &mut self.strained_since_ms, || server.clock.unix_ms()) {

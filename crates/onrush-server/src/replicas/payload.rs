@@ -162,7 +162,7 @@ impl Output for PayloadOutput {
         let replication = &self.server.replication;
         if !replication.role.is_replica() {
             replication.begin_stream(self.server.engine())?;
-            replication.select_again();
+            replication.note_position(self.server.engine());
         }
         replication.history.pin();
         *self.payload.cut.lock() = Some((replication.history.position(), replication.history.epoch()));

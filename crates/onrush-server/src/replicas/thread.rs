@@ -230,6 +230,8 @@ impl Thread {
         let (now, before) = (replication.history.position(), replication.history.before());
         let is_known = *id == now.id || before.is_some_and(|before| *id == before.id && *from <= before.offset);
         let first = self.spool.start().unwrap_or_else(|| replication.history.kept().0);
+        let on_disk = self.server.host.append_only.aof().and_then(|aof| aof.stream_start());
+        let first = on_disk.map_or(first, |on_disk| on_disk.min(first));
         let next = from.saturating_sub(1);
         if is_known && *from > 0 && replication.history.is_kept() && (first..=now.offset).contains(&next) {
             replication.syncs.partial_ok.fetch_add(1, Relaxed);
@@ -306,8 +308,9 @@ impl Thread {
 
     fn turns(&mut self) {
         let mut ended = Vec::new();
+        let end = self.end_for_replicas();
         for (index, link) in &mut self.links {
-            match link.turn(self.server, &self.spool) {
+            match link.turn(self.server, &self.spool, end) {
                 After::Wait => {}
                 After::Again => self.again.push(index),
                 After::End(why) => ended.push((index, why)),
@@ -323,6 +326,14 @@ impl Thread {
         if self.payload.as_ref().is_some_and(|payload| payload.state() == State::IsWhole && !is_read(payload)) {
             self.payload = None;
         }
+    }
+
+    /// Up to where replicas get the stream. If replies wait for the disk, replicas do so too: a primary that is killed then
+    /// knows all that they have.
+    fn end_for_replicas(&self) -> u64 {
+        let (durability, history) = (&self.server.durability, &self.server.replication.history);
+        let waits = durability.is_always() && self.server.replication.is_streaming();
+        if waits { history.end_before(durability.durable_lsn()) } else { u64::MAX }
     }
 
     fn end(&mut self, index: usize, why: &str) {
@@ -345,7 +356,7 @@ impl Thread {
             && self.links.iter().any(is_online)
             && !replication.attached.all_tell()
         {
-            replication.history.append(GETACK, None);
+            replication.tell_replicas(self.server.engine(), GETACK);
         }
     }
 
@@ -379,13 +390,15 @@ impl Thread {
             let replication = &self.server.replication;
             let says_nothing = replication.role.is_replica() || self.server.settings.are_writes_held();
             if !self.links.is_empty() && !says_nothing && replication.history.is_kept() {
-                replication.history.append(PING, None);
+                replication.tell_replicas(self.server.engine(), PING);
             }
         }
         self.server.replication.held.give_up(Instant::now());
         self.count_good();
-        if ttl > Duration::ZERO && self.links.is_empty() && self.alone_since.is_some_and(|since| since.elapsed() > ttl)
-        {
+        // What is on the disk takes no memory.
+        let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());
+        let has_ended = ttl > Duration::ZERO && self.alone_since.is_some_and(|since| since.elapsed() > ttl);
+        if has_ended && self.links.is_empty() && !is_on_disk() {
             self.end_stream();
         }
     }

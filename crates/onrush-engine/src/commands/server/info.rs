@@ -453,7 +453,9 @@ fn replication(engine: &Engine, text: &mut Text) {
     text.line("master_replid2", before.as_ref().map_or(NO_ID, |before| &before.id));
     text.line("master_repl_offset", position.offset);
     text.line("second_repl_offset", before.as_ref().map_or(-1, |before| before.offset as i64));
-    let (is_kept, (first, len)) = (engine.replication.history.is_kept(), engine.replication.history.kept());
+    let (is_kept, (first, _)) = (engine.replication.history.is_kept(), engine.replication.history.kept());
+    let first = engine.process.log_facts().stream_start.map_or(first, |on_disk| on_disk.min(first));
+    let len = if is_kept { position.offset.saturating_sub(first) } else { 0 };
     text.line("repl_backlog_active", u8::from(is_kept));
     text.line("repl_backlog_size", engine.process.facts().repl_backlog_bytes);
     text.line("repl_backlog_first_byte_offset", if is_kept { first + 1 } else { 0 });

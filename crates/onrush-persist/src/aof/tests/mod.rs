@@ -1,5 +1,6 @@
 //! The writer and the reader together, on a file system that fails.
 
+mod backlog;
 mod crash;
 mod reading;
 mod rewriting;
@@ -74,7 +75,9 @@ fn save_base(storage: &dyn Storage, lsn: u64) -> std::io::Result<PathBuf> {
     let path = PathBuf::from("data/temp-base");
     let file = storage.create(&path)?;
     let mut segment = Segment::new(0, Arc::clone(&file), 0, 0);
-    (1..=lsn).for_each(|lsn| segment.record(effects(lsn).record(0), None));
+    for lsn in 1..=lsn {
+        segment.record(effects(lsn).record(0), None);
+    }
     write_all(&*file, &segment.buffer)?;
     file.sync()?;
     Ok(path)
