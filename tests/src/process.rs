@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// CPU time the process (all its threads) has used so far, in user and kernel mode; resolution is 10 ms.
 pub fn cpu_time(pid: u32) -> Duration {
@@ -68,9 +68,25 @@ pub fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Sends a signal by name (`TERM`, `INT`, `HUP`, `KILL`, `STOP` …) to one process.
+/// Sends a signal by name (`TERM`, `INT`, `HUP`, `KILL`, `STOP` …) to one process. Behind `STOP` no thread of it runs.
 pub fn signal(pid: u32, name: &str) {
     let script = format!("kill -s {name} {pid}");
     let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
     assert!(status.success(), "cannot send {name} to process {pid}");
+    if name == "STOP" {
+        // A thread that runs on another core stops a moment later.
+        let until = Instant::now() + Duration::from_secs(10);
+        while !has_stopped(pid) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whether no thread of a process runs.
+fn has_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
+    })
 }

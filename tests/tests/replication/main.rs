@@ -5,6 +5,7 @@ mod durability;
 mod failover;
 mod fake_primaries;
 mod follows;
+mod messages;
 mod roles;
 mod serves;
 mod waiting;
