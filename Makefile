@@ -29,7 +29,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos nightly browser shapes sim loom tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos failovers nightly browser shapes sim loom tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -138,12 +138,16 @@ siege: server ## hostile clients together against the server, polite ones beside
 chaos: server ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
 	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
 
+failovers: server tools ## fail-overs by Redis's Sentinel under load, no acknowledged write may be lost; ARGS="--rounds 200 --replicas 2"
+	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
+
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore
 	$(MAKE) crates ARGS=--build
 	scripts/semver.sh
 	$(MAKE) browser
 	$(MAKE) chaos ARGS="--seconds 600 --quiet"
+	$(MAKE) failovers ARGS="--rounds 40"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) loom PREEMPTIONS=4
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"

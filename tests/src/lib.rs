@@ -7,6 +7,7 @@
 //! - [`latency`] measures round trips;
 //! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
 //! - [`chaos`] runs a server through faults drawn by a seed: disks, scripts, limits, kills;
+//! - [`failovers`] has Redis's Sentinel fail servers over while clients write;
 //! - [`stream`] compares whole byte streams until the server closes;
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
 //!   [`arguments`] makes what they name;
@@ -33,6 +34,7 @@ pub mod client;
 pub mod compare;
 pub mod diff;
 pub mod exceptions;
+pub mod failovers;
 pub mod families;
 pub mod filter;
 pub mod grammar;

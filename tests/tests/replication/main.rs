@@ -7,5 +7,6 @@ mod fake_primaries;
 mod follows;
 mod messages;
 mod roles;
+mod sentinel;
 mod serves;
 mod waiting;

@@ -1,0 +1,104 @@
+//! Fail-overs by Redis's Sentinel under load; see `onrush_tests::failovers`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::{Parser, ValueEnum};
+use onrush_tests::failovers::group::Kind;
+use onrush_tests::failovers::{self, Fault, Options};
+use onrush_tests::filter::check_names;
+use onrush_tests::server::{Oracle, onrush_bin};
+
+/// What the three servers are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Servers {
+    Onrush,
+    /// redis-server 8.2
+    Redis,
+    /// redis-server 7.0
+    Redis70,
+    /// Onrush, redis-server 8.2 and 7.0
+    Mixed,
+}
+
+/// Three Sentinels of Redis, three servers and clients that write: faults of the primary drawn by a seed. When all are back,
+/// every acknowledged write has to be there
+#[derive(Debug, Parser)]
+struct Args {
+    /// How many fail-overs
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rounds: u32,
+    /// All random choices follow from it; else the time of day
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many replicas must have a write before its reply (CLIENT DURABILITY); 0: none, and lost writes are only counted
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    replicas: u32,
+    /// What the servers are
+    #[arg(long, value_enum, default_value = "onrush")]
+    servers: Servers,
+    /// Only these faults: kill, stop, planned, restart, replica-kill
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    faults: Vec<String>,
+    /// Directives for every Onrush: "appendfsync always"
+    #[arg(long, value_name = "LINE")]
+    directive: Vec<String>,
+    /// Writes the table to this file, too
+    #[arg(long, value_name = "PATH")]
+    record: Option<PathBuf>,
+    /// No lines of progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let (record, needs_all) = (args.record.clone(), args.replicas > 1);
+    let result = options(args).and_then(|options| {
+        println!("{} fail-overs, seed {}", options.rounds, options.seed);
+        let report = failovers::run(&options)?;
+        println!("\n{report}");
+        if let Some(path) = record {
+            std::fs::write(&path, report.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(report.lost())
+    });
+    match result {
+        Ok(lost) if lost == 0 || !needs_all => ExitCode::SUCCESS,
+        Ok(lost) => {
+            eprintln!("{lost} acknowledged writes are lost");
+            ExitCode::FAILURE
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(args: Args) -> Result<Options, String> {
+    check_names(&args.faults, Fault::ALL.map(Fault::name)).map_err(|why| format!("--faults: {why}"))?;
+    let is_chosen = |fault: &Fault| args.faults.is_empty() || args.faults.iter().any(|name| name == fault.name());
+    let (newer, older) = (Kind::Redis(Oracle::Newer), Kind::Redis(Oracle::Older));
+    let servers = match args.servers {
+        Servers::Onrush => [Kind::Onrush; 3],
+        Servers::Redis => [newer; 3],
+        Servers::Redis70 => [older; 3],
+        Servers::Mixed => [Kind::Onrush, newer, older],
+    };
+    if args.replicas > 0 && servers.iter().any(|kind| *kind != Kind::Onrush) {
+        return Err("--replicas: redis-server holds no replies for replicas; choose 0".to_owned());
+    }
+    let by_clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
+    Ok(Options {
+        rounds: args.rounds,
+        seed: args.seed.unwrap_or_else(by_clock),
+        replicas: args.replicas,
+        servers,
+        faults: Fault::ALL.into_iter().filter(is_chosen).collect(),
+        directives: args.directive,
+        progress: !args.quiet,
+        onrush_bin: onrush_bin(),
+    })
+}

@@ -1,0 +1,40 @@
+//! Fail-overs by Redis's Sentinel. `make failovers ARGS="--rounds 200"` takes longer.
+
+use onrush_tests::failovers::group::Kind;
+use onrush_tests::failovers::{Fault, Options, run};
+use onrush_tests::server::{Oracle, onrush_bin, skips_on_stand_in};
+
+/// Plays a round of each of the faults; returns how many acknowledged writes are lost.
+fn play(servers: [Kind; 3], replicas: u32, faults: &[Fault]) -> usize {
+    let lost = faults.iter().map(|fault| {
+        let options = Options {
+            rounds: 1,
+            seed: 1,
+            replicas,
+            servers,
+            faults: vec![*fault],
+            directives: Vec::new(),
+            progress: false,
+            onrush_bin: onrush_bin(),
+        };
+        run(&options).unwrap_or_else(|why| panic!("{why}")).lost()
+    });
+    lost.sum()
+}
+
+#[test]
+fn a_killed_primary_is_replaced_and_nothing_acknowledged_is_lost() {
+    if skips_on_stand_in() {
+        return;
+    }
+    assert_eq!(play([Kind::Onrush; 3], 2, &[Fault::Kill]), 0);
+}
+
+#[test]
+fn groups_with_redis_are_failed_over_by_request() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let mixed = [Kind::Onrush, Kind::Redis(Oracle::Newer), Kind::Redis(Oracle::Older)];
+    play(mixed, 0, &[Fault::Planned]);
+}
