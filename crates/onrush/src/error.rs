@@ -30,6 +30,9 @@ pub enum ErrorKind {
     Client,
     /// The connection was closed for good.
     Closed,
+    /// The server is no primary, or none any more, though Sentinels have told it; see
+    /// [`ConnectionAddr::Sentinel`](crate::ConnectionAddr::Sentinel).
+    NoPrimary,
 }
 
 /// The server's error codes that programs act upon.
@@ -278,7 +281,10 @@ impl RedisError {
 
     /// Whether the connection is gone, for whatever reason.
     pub fn is_connection_dropped(&self) -> bool {
-        matches!(self.repr.kind, ErrorKind::Io | ErrorKind::Closed | ErrorKind::Timeout | ErrorKind::Parse)
+        matches!(
+            self.repr.kind,
+            ErrorKind::Io | ErrorKind::Closed | ErrorKind::Timeout | ErrorKind::Parse | ErrorKind::NoPrimary
+        )
     }
 
     /// Whether the server is loading its data, so that it has executed nothing.

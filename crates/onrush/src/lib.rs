@@ -152,6 +152,7 @@ pub use link::credentials::{Credentials, CredentialsProvider};
 pub use link::parse::Parser;
 pub use link::push::{PUSHES_MAX, Pushes};
 pub use link::resolver::Resolver;
+pub use link::sentinel::Sentinels;
 pub use link::tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub use link::tls::rustls;

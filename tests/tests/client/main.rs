@@ -16,6 +16,7 @@ mod client_options;
 mod client_pairing;
 mod client_promises;
 mod client_reconnect;
+mod client_sentinel;
 mod client_subscriptions;
 mod client_typed;
 mod client_upkeep;

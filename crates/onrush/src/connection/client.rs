@@ -13,6 +13,7 @@ use crate::link::connector::Connector;
 use crate::link::credentials::{CredentialsProvider, Provider};
 use crate::link::net::SocketOptions;
 use crate::link::resolver::{Resolver, SharedResolver};
+use crate::link::sentinel::Finder;
 use crate::link::tls::{TlsContext, TlsOptions};
 use crate::link::url::{ConnectionInfo, IntoConnectionInfo};
 use crate::observe::{Observer, SharedObserver};
@@ -23,6 +24,7 @@ use crate::values::encode::command;
 pub struct Client {
     info: ConnectionInfo,
     tls: TlsContext,
+    finder: Arc<Finder>,
 }
 
 /// How a connection behaves.
@@ -254,7 +256,7 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with_tls(params: impl IntoConnectionInfo, tls: TlsOptions) -> RedisResult<Client> {
-        Ok(Client { info: params.into_connection_info()?, tls: TlsContext::new(tls) })
+        Ok(Client { info: params.into_connection_info()?, tls: TlsContext::new(tls), finder: Arc::default() })
     }
 
     /// The server's address and the login.
@@ -318,6 +320,6 @@ impl Client {
     }
 
     fn connector(&self, config: ConnectionConfig) -> Connector {
-        Connector { info: self.info.clone(), config, tls: self.tls.clone() }
+        Connector { info: self.info.clone(), config, tls: self.tls.clone(), finder: Arc::clone(&self.finder) }
     }
 }

@@ -1,5 +1,6 @@
 //! Making a connection: the socket, the protocol, the login, the database.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::connection::client::ConnectionConfig;
@@ -9,9 +10,10 @@ use crate::link::Link;
 use crate::link::backoff::Backoff;
 use crate::link::credentials::Credentials;
 use crate::link::net::Stream;
+use crate::link::sentinel::{Finder, check_role};
 use crate::link::telemetry;
 use crate::link::tls::TlsContext;
-use crate::link::url::{ConnectionInfo, ProtocolVersion};
+use crate::link::url::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use crate::observe::{ConnectionEvent, SharedObserver};
 use crate::values::encode::command;
 use crate::values::value::Value;
@@ -54,6 +56,8 @@ pub(crate) struct Connector {
     pub info: ConnectionInfo,
     pub config: ConnectionConfig,
     pub tls: TlsContext,
+    /// Finds the primary, if Sentinels have to be asked.
+    pub finder: Arc<Finder>,
 }
 
 impl Connector {
@@ -69,12 +73,15 @@ impl Connector {
         connected.map_err(|error| error.with_fate(Fate::NotSent))
     }
 
-    /// The same for a first connection: waits while the server is loading its data, at most for the response timeout.
+    /// The same for a first connection: waits while the server is loading its data, or while Sentinels tell no primary, at
+    /// most for the response timeout.
     pub(crate) async fn connect_first(&self, shared: &Shared) -> RedisResult<Link> {
         let mut patience = Patience::new(&self.config);
         loop {
             match self.connect(shared).await {
-                Err(error) if error.is_loading() => patience.wait(error).await?,
+                Err(error) if error.is_loading() || error.kind() == ErrorKind::NoPrimary => {
+                    patience.wait(error).await?
+                }
                 connected => return connected,
             }
         }
@@ -99,13 +106,22 @@ impl Connector {
     }
 
     async fn connect_untimed(&self, shared: &Shared) -> RedisResult<Link> {
-        self.connect_unnamed(shared).await.map_err(|error| error.at(&self.info.addr))
+        let ConnectionAddr::Sentinel(sentinels) = &self.info.addr else {
+            return self.connect_unnamed(&self.info.addr, shared).await.map_err(|error| error.at(&self.info.addr));
+        };
+        let found = self.finder.find(sentinels, &self.config.socket, &self.tls).await;
+        let primary = found.map_err(|error| error.at(&self.info.addr))?;
+        self.connect_unnamed(&primary, shared).await.map_err(|error| error.at(&primary))
     }
 
-    async fn connect_unnamed(&self, shared: &Shared) -> RedisResult<Link> {
-        let stream = Stream::connect(&self.info.addr, &self.config.socket, &self.tls).await?;
+    async fn connect_unnamed(&self, addr: &ConnectionAddr, shared: &Shared) -> RedisResult<Link> {
+        let stream = Stream::connect(addr, &self.config.socket, &self.tls).await?;
         let mut link = Link::new(stream, shared.is_leased());
         let protocol = self.greet(&mut link).await?;
+        if matches!(self.info.addr, ConnectionAddr::Sentinel(_)) {
+            check_role(&mut link).await?;
+            link.must_lead();
+        }
         shared.set_protocol(protocol);
         if shared.cache().is_some() && protocol != ProtocolVersion::RESP3 {
             let text = "client-side caching needs RESP3, which the URL excludes or the server does not speak";

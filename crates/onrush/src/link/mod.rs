@@ -9,6 +9,7 @@ pub(crate) mod net;
 pub(crate) mod parse;
 pub(crate) mod push;
 pub(crate) mod resolver;
+pub(crate) mod sentinel;
 pub(crate) mod telemetry;
 pub(crate) mod tls;
 pub(crate) mod url;
@@ -25,11 +26,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::connection::queue::{KEPT_ENTRIES_MAX, Shared, Taken};
 use crate::connection::sink::{Entry, Manner, Progress, Rest, Sink};
 use crate::connection::subscriptions::Resubscription;
-use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::error::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use crate::link::again::Unsettled;
 use crate::link::backoff::Backoff;
 use crate::link::net::{Failed, Stream};
 use crate::link::parse::Parser;
+use crate::link::sentinel::no_primary;
 use crate::stream::window::Window;
 use crate::values::value::{PushInfo, PushKind, Value};
 
@@ -70,6 +72,9 @@ pub(crate) struct Link {
     replies: u64,
     /// Whether the link belongs to a lease, which needs that number.
     leased: bool,
+    /// Whether the server must be a primary, and has said READONLY.
+    must_lead: bool,
+    is_demoted: bool,
     /// Whether the driver's task is known to be woken.
     registered: bool,
     /// The shortest time from a request to its replies, before the link was driven.
@@ -104,9 +109,16 @@ impl Link {
             heard: false,
             replies: 0,
             leased,
+            must_lead: false,
+            is_demoted: false,
             registered: false,
             round_trip: Duration::MAX,
         }
+    }
+
+    /// From here on a server that is no primary ends the link.
+    pub(crate) fn must_lead(&mut self) {
+        self.must_lead = true;
     }
 
     /// The shortest time that a request of [`exchange`](Self::exchange) took; `MAX` before the first.
@@ -295,7 +307,11 @@ impl Link {
         let before = self.replies;
         let dispatched = self.dispatch(shared);
         shared.tally.received(n, self.replies - before);
-        dispatched.map(|()| true)
+        dispatched?;
+        if self.is_demoted {
+            return Err(no_primary("the server is no primary any more"));
+        }
+        Ok(true)
     }
 
     /// Passes on all complete replies.
@@ -355,6 +371,7 @@ impl Link {
                 Sink::Load(script) => shared.forget_script(script),
                 _ => {}
             }
+            self.is_demoted |= self.must_lead && error.kind() == ServerErrorKind::ReadOnly;
         }
         let progress = front.reply(value);
         self.settle(progress);

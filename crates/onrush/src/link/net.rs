@@ -73,6 +73,9 @@ impl Stream {
                 let stream = tcp(host, *port, options).await?;
                 Ok(Stream::Tls(Box::new(tls.connect(host, *insecure, stream).await?)))
             }
+            ConnectionAddr::Sentinel(_) => {
+                Err(RedisError::new(ErrorKind::Client, "a Sentinel has told no address of a server"))
+            }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use url::Url;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::link::sentinel::{DEFAULT_PORT as SENTINEL_PORT, Sentinels};
 
 /// Redis's usual port.
 pub const DEFAULT_PORT: u16 = 6379;
@@ -40,6 +41,9 @@ pub enum ConnectionAddr {
     },
     /// A Unix socket.
     Unix(PathBuf),
+    /// The primary of a group, which Sentinels tell at each connection. When it is lost, or is a primary no more (it says
+    /// READONLY), they are asked again.
+    Sentinel(Sentinels),
 }
 
 /// Where the server is and who we are there.
@@ -48,6 +52,9 @@ pub enum ConnectionAddr {
 /// - `redis://[user][:password]@host[:port][/db][?option=value…]`, the login only if wanted, also `valkey://` and
 ///   `onrush://`;
 /// - `rediss://…` for TLS, with `#insecure` at the end to take any certificate;
+/// - `redis-sentinel://[user][:password@]host[:port][,host[:port]…]/service[/db][?option=value…]` for the primary that
+///   Sentinels at these hosts tell, `rediss-sentinel://` with TLS; the login is that of the server, the options
+///   `sentinel_user` and `sentinel_pass` are for the Sentinels;
 /// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
 ///
 /// A user without a password logs in with an empty one, which users with `nopass` take.
@@ -93,6 +100,7 @@ impl fmt::Display for ConnectionAddr {
         match self {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => write!(f, "{host}:{port}"),
             ConnectionAddr::Unix(path) => write!(f, "{}", path.display()),
+            ConnectionAddr::Sentinel(sentinels) => write!(f, "{sentinels}"),
         }
     }
 }
@@ -125,12 +133,25 @@ impl ConnectionInfo {
         &self.unknown_options
     }
 
+    fn set_sentinel(&mut self, set: impl FnOnce(&mut Sentinels)) {
+        if let ConnectionAddr::Sentinel(sentinels) = &mut self.addr {
+            set(sentinels);
+        }
+    }
+
     fn set_option(&mut self, name: &str, value: String) -> RedisResult<()> {
+        let is_sentinel = matches!(self.addr, ConnectionAddr::Sentinel(_));
         match name {
             "db" | "database" => self.db = db(&value)?,
             "user" | "username" => self.username = Some(value),
             "pass" | "password" => self.password = Some(value),
             "client_name" | "clientName" => self.client_name = Some(value),
+            "sentinel_user" | "sentinel_username" if is_sentinel => {
+                self.set_sentinel(|them| them.username = Some(value))
+            }
+            "sentinel_pass" | "sentinel_password" if is_sentinel => {
+                self.set_sentinel(|them| them.password = Some(value))
+            }
             "protocol" => {
                 self.protocol = match value.as_str() {
                     "resp2" | "2" => ProtocolVersion::RESP2,
@@ -151,19 +172,27 @@ impl FromStr for ConnectionInfo {
         if !text.contains("://") {
             return Err(bad("has no scheme; say redis://host:port"));
         }
-        let (text, has_place) = with_place(text);
+        let (text, hosts) = with_one_host(text);
+        let (text, has_place) = with_place(&text);
         let url = Url::parse(&text).map_err(|error| bad(format_args!("cannot be read: {error}")))?;
         let fragment = url.fragment().unwrap_or_default();
         let mut info = match url.scheme() {
             "redis" | "valkey" | "onrush" => tcp(&url, None)?,
             "rediss" | "valkeys" | "onrushs" => tcp(&url, Some(fragment == "insecure"))?,
+            "redis-sentinel" | "valkey-sentinel" => sentinel(&url, &hosts, None)?,
+            "rediss-sentinel" | "valkeys-sentinel" => sentinel(&url, &hosts, Some(fragment == "insecure"))?,
             "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => unix(&url, has_place)?,
             scheme => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
         };
         if fragment.contains('@') {
             return Err(misplaced_login());
         }
-        if !(fragment.is_empty() || fragment == "insecure" && matches!(info.addr, ConnectionAddr::TcpTls { .. })) {
+        let is_tls = match &info.addr {
+            ConnectionAddr::TcpTls { .. } => true,
+            ConnectionAddr::Sentinel(sentinels) => sentinels.tls.is_some(),
+            _ => false,
+        };
+        if !(fragment.is_empty() || fragment == "insecure" && is_tls) {
             return Err(bad(format_args!("ends in '#{fragment}', which means nothing there")));
         }
         info.username = Some(decode(url.username())?).filter(|user| !user.is_empty());
@@ -184,6 +213,50 @@ fn with_place(text: &str) -> (Cow<'_, str>, bool) {
         return (Cow::Owned(format!("{}127.0.0.1{}", &text[..end], &text[end..])), false);
     }
     (Cow::Borrowed(text), true)
+}
+
+/// A URL of Sentinels has several hosts, of which the parser gets the first. Returns all, too.
+fn with_one_host(text: &str) -> (Cow<'_, str>, Vec<&str>) {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    if !text[..start].to_ascii_lowercase().ends_with("-sentinel://") {
+        return (Cow::Borrowed(text), Vec::new());
+    }
+    let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
+    let start = text[..end].rfind('@').map_or(start, |at| at + 1);
+    let hosts: Vec<&str> = text[start..end].split(',').collect();
+    let one = hosts.first().copied().unwrap_or_default();
+    (Cow::Owned(format!("{}{one}{}", &text[..start], &text[end..])), hosts)
+}
+
+fn sentinel(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<ConnectionInfo> {
+    let addr = |host: &&str| {
+        let url = Url::parse(&format!("redis://{host}"));
+        let url = url.map_err(|error| bad(format_args!("has a Sentinel that cannot be read: {error}")))?;
+        let host = match url.host() {
+            None => return Err(bad("has a Sentinel without a host")),
+            Some(url::Host::Ipv6(address)) => address.to_string(),
+            Some(host) => decode(&host.to_string())?,
+        };
+        let is_host_alone = url.path().is_empty() && url.username().is_empty();
+        if host.is_empty() || !is_host_alone {
+            return Err(bad("has a Sentinel without a host"));
+        }
+        Ok((host, url.port().unwrap_or(SENTINEL_PORT)))
+    };
+    let addrs: Vec<(String, u16)> = hosts.iter().map(addr).collect::<RedisResult<_>>()?;
+    let mut path = url.path().trim_matches('/').split('/');
+    let service = decode(path.next().unwrap_or_default())?;
+    if service.is_empty() {
+        return Err(bad("names no group of the Sentinels; say redis-sentinel://host:26379/mymaster"));
+    }
+    let number = path.next().map(|text| db(&decode(text)?)).transpose()?;
+    if path.next().is_some() {
+        return Err(bad("has more than a group and a database in its path"));
+    }
+    let sentinels = Sentinels { addrs, service, username: None, password: None, tls };
+    let mut info = ConnectionInfo::new(ConnectionAddr::Sentinel(sentinels));
+    info.db = number.unwrap_or(0);
+    Ok(info)
 }
 
 /// `insecure` is for TLS.
@@ -327,6 +400,33 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_tell_the_primary_of_a_group() {
+        let info = parse("redis-sentinel://u:p%40@a:1,b,[::1]:3/my%20group/2?sentinel_user=s&sentinel_pass=t&x=1");
+        let ConnectionAddr::Sentinel(sentinels) = &info.addr else { panic!("{info:?}") };
+        let addrs = [("a".to_owned(), 1), ("b".to_owned(), 26379), ("::1".to_owned(), 3)];
+        assert_eq!((&sentinels.addrs[..], sentinels.service.as_str(), sentinels.tls), (&addrs[..], "my group", None));
+        assert_eq!((sentinels.username.as_deref(), sentinels.password.as_deref()), (Some("s"), Some("t")));
+        assert_eq!((info.username.as_deref(), info.password.as_deref(), info.db), (Some("u"), Some("p@"), 2));
+        assert_eq!(info.unknown_options(), ["x"]);
+        assert!(!format!("{info:?}").contains("\"t\"") && !format!("{info:?}").contains("p@"), "{info:?}");
+        let info = parse("rediss-sentinel://h/g#insecure");
+        assert!(matches!(info.addr, ConnectionAddr::Sentinel(Sentinels { tls: Some(true), .. })), "{info:?}");
+        for (url, reason) in [
+            ("redis-sentinel://h:1", "no group"),
+            ("redis-sentinel://h:1,/g", "without a host"),
+            ("redis-sentinel:///g", "without a host"),
+            ("redis-sentinel://h:1,g:x/g", "port"),
+            ("redis-sentinel://h/g/one", "'one'"),
+            ("redis-sentinel://h/g/1/2", "more than"),
+            ("redis-sentinel://h/g#insecure", "#insecure"),
+        ] {
+            let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{url}: {error}");
+        }
+        assert_eq!(parse("redis://h?sentinel_user=x").unknown_options(), ["sentinel_user"]);
+    }
+
+    #[test]
     fn unknown_options_are_told_and_change_nothing() {
         let info = parse("rediss://h:1/2?read_timeout=3s&db=4&pool_size=7");
         assert_eq!(info.unknown_options(), ["read_timeout", "pool_size"]);
@@ -375,7 +475,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_url_makes_it_panic(url in "(redis|rediss|unix)://[ -~]{0,30}") {
+        fn no_url_makes_it_panic(url in "(redis|rediss|unix|redis-sentinel)://[ -~]{0,30}") {
             let _ = url.parse::<ConnectionInfo>();
         }
     }
