@@ -6,12 +6,14 @@ The `redis` crate and Onrush's own client are in tests/tests/client/client.rs.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import Server
+from sentinels import group, primary, wait  # noqa: F401
 
 HERE = Path(__file__).parent / "matrix"
 PLAIN = ["strings", "types", "pipeline", "multi", "script", "pubsub"]
@@ -108,3 +110,42 @@ def test_part(servers, commands, name, client, part):
     server.talk(b"FLUSHALL\r\n", 5)
     done = subprocess.run([*commands(client), str(server.port), part], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("fault", ["kill", *(pytest.param(fault, marks=pytest.mark.nightly) for fault in ["stop", "planned"])])
+def test_clients_go_on_at_the_next_primary(group, commands, fault):
+    """Clients that find the primary through Redis's Sentinels go on writing when it dies, stands still, or hands over."""
+    servers, sentinels = group
+    clients = ["redis-py", "ioredis", "go-redis", "Jedis"]
+    running = {
+        client: subprocess.Popen([*commands(client), str(sentinels[0].port), "sentinel"], stderr=subprocess.PIPE, text=True)
+        for client in clients
+    }
+
+    def all_count():
+        server = primary(servers, sentinels)
+        count = lambda client: int(server.ask("GET", f"count:{client}") or 0)  # noqa: E731
+        before = {client: count(client) for client in clients}
+        for client in clients:
+            wait(lambda client=client: count(client) > before[client], server.log)
+
+    try:
+        all_count()
+        old = primary(servers, sentinels)
+        if fault == "kill":
+            old.end()
+        elif fault == "stop":
+            os.kill(old.process.pid, signal.SIGSTOP)
+        else:
+            wait(lambda: sentinels[0].ask("SENTINEL", "failover", "group") == "OK", sentinels[0].log)
+        wait(lambda: primary(servers, sentinels) is not old, sentinels[0].log)
+        if fault == "stop":
+            os.kill(old.process.pid, signal.SIGCONT)
+        all_count()
+        assert primary(servers, sentinels).ask("SET", "stop", "1") == "OK"
+        for client, process in running.items():
+            assert process.wait(timeout=30) == 0, (client, process.stderr.read())
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()

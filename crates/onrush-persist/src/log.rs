@@ -337,6 +337,19 @@ impl CommandLog {
         queue.is_woken = false;
     }
 
+    /// Lets records gather for [`GATHER_TIME`], or until somebody waits for them: records that come do not end it, as
+    /// [`CommandLog::wake`] does then.
+    fn gather(&self) {
+        let until = Instant::now() + GATHER_TIME;
+        while !self.hurries() {
+            let mut queue = self.queue.lock();
+            if !queue.is_woken && self.filled.wait_until(&mut queue, until).timed_out() {
+                return;
+            }
+            queue.is_woken = false;
+        }
+    }
+
     /// Merges what there is and does the sinks' slow work; returns when there may be more.
     fn work(&self) -> Duration {
         let works: Vec<Arc<dyn SlowWork>> = self.slow_works.lock().iter().map(|(_, work)| Arc::clone(work)).collect();
@@ -373,9 +386,7 @@ fn run(log: &Weak<CommandLog>) {
     while let Some(log) = log.upgrade() {
         log.wait(pause);
         // More records usually come soon: one merge of all costs less than a wake-up for each.
-        if !log.hurries() {
-            std::thread::sleep(GATHER_TIME);
-        }
+        log.gather();
         pause = log.work();
     }
 }

@@ -62,6 +62,21 @@ const parts = {
     assert.deepStrictEqual(await message, ['c', 'hello']);
     subscriber.disconnect();
   },
+  // Counts at whatever is the primary until it is told to stop; `port` is that of a Sentinel.
+  async sentinel() {
+    const primary = new Redis({ sentinels: [{ host: '127.0.0.1', port: Number(port) }], name: 'group', maxRetriesPerRequest: 1 });
+    primary.on('error', () => {});
+    for (;;) {
+      try {
+        await primary.incr('count:ioredis');
+        if (await primary.get('stop')) break;
+      } catch {
+        // The primary is gone.
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    primary.disconnect();
+  },
 };
 
 // Node ends with 0 when nothing is left to wait for, even where the part is not through.

@@ -2,10 +2,12 @@
 
 import os
 import sys
+import time
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 port, part = int(sys.argv[1]), sys.argv[2]
 tls = {"ssl": True, "ssl_ca_certs": os.environ["TLS_CA"]} if "TLS_CA" in os.environ else {}
@@ -57,6 +59,20 @@ def pubsub():
     assert subscriber.get_message(timeout=5)["type"] == "subscribe"
     assert client.publish("c", "hello") == 1
     assert subscriber.get_message(timeout=5)["data"] == "hello"
+
+
+def sentinel():
+    """Counts at whatever is the primary until it is told to stop; `port` is that of a Sentinel."""
+    found = Sentinel([("127.0.0.1", port)], socket_timeout=2)
+    primary = found.master_for("group", socket_timeout=2, decode_responses=True)
+    while True:
+        try:
+            primary.incr("count:redis-py")
+            if primary.get("stop"):
+                return
+        except redis.RedisError:
+            pass
+        time.sleep(0.02)
 
 
 globals()[part]()

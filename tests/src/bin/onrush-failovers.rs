@@ -18,7 +18,7 @@ enum Servers {
     Redis,
     /// redis-server 7.0
     Redis70,
-    /// Onrush, redis-server 8.2 and 7.0
+    /// Onrush and redis-server 7.0, which has no data of 8.2
     Mixed,
 }
 
@@ -85,7 +85,7 @@ fn options(args: Args) -> Result<Options, String> {
         Servers::Onrush => [Kind::Onrush; 3],
         Servers::Redis => [newer; 3],
         Servers::Redis70 => [older; 3],
-        Servers::Mixed => [Kind::Onrush, newer, older],
+        Servers::Mixed => [Kind::Onrush, older, Kind::Onrush],
     };
     if args.replicas > 0 && servers.iter().any(|kind| *kind != Kind::Onrush) {
         return Err("--replicas: redis-server holds no replies for replicas; choose 0".to_owned());

@@ -1,6 +1,7 @@
 //! Replication: Onrush as the replica and as the primary of Redis, and of itself.
 
 mod backlog;
+mod broken_links;
 mod durability;
 mod failover;
 mod fake_primaries;

@@ -109,7 +109,10 @@ impl Held {
             return Look::Has;
         }
         replication.waits.ask(lsn);
-        replication.wake();
+        if !replication.attached.all_tell() {
+            // Some have to be asked.
+            replication.wake();
+        }
         Look::Waits
     }
 

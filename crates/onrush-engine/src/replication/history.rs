@@ -148,6 +148,11 @@ impl History {
         self.0.lock().now.clone()
     }
 
+    /// The offset where it is now.
+    pub fn offset(&self) -> u64 {
+        self.0.lock().now.offset
+    }
+
     /// Where it is now: the identifier, the offset, and the database of the stream.
     pub(crate) fn place(&self) -> (String, u64, Option<u32>) {
         let parts = self.0.lock();

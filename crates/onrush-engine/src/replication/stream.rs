@@ -80,7 +80,8 @@ impl Sink for StreamSink {
     }
 }
 
-/// Has the log merged at once while a client waits for replicas.
+/// Has the log merged at once while a client waits for replicas, unless they are still to acknowledge what they have got:
+/// what comes meanwhile gathers, and goes to them together.
 struct Haste(&'static Shared);
 
 impl SlowWork for Haste {
@@ -89,11 +90,19 @@ impl SlowWork for Haste {
     }
 
     fn hurries(&self) -> bool {
-        !self.0.replication.held.is_empty()
+        self.0.replication.must_send()
     }
 }
 
 impl Replication {
+    /// Whether clients wait for replicas that have acknowledged all that is in the stream, so that more must come to it.
+    pub fn must_send(&self) -> bool {
+        !self.held.is_empty() && {
+            let replicas = self.held.by_default().max(1) as usize;
+            self.attached.acknowledged_by(replicas) >= self.history.offset()
+        }
+    }
+
     /// Begins the stream with the next record, unless it has begun. The caller has the whole keyspace.
     ///
     /// # Errors

@@ -114,6 +114,9 @@ impl Thread {
             self.turns();
             end_waits(self.server.engine());
             self.server.replication.held.look(&self.server.replication);
+            if self.server.replication.must_send() {
+                self.server.log.wake();
+            }
             self.note_lacked();
         }
     }

@@ -66,6 +66,16 @@ func goRedisParts(address string) map[string]func() {
 			check(err)
 			equal(got, int64(7))
 		},
+		// Counts at whatever is the primary until it is told to stop; the address is that of a Sentinel.
+		"sentinel": func() {
+			primary := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "group", SentinelAddrs: []string{address}})
+			for {
+				if primary.Incr(ctx, "count:go-redis").Err() == nil && primary.Get(ctx, "stop").Err() == nil {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		},
 		"pubsub": func() {
 			subscription := client.Subscribe(ctx, "c")
 			_, err := subscription.Receive(ctx)

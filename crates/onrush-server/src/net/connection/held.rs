@@ -187,6 +187,9 @@ impl Held {
         {
             let has = Replicas::has(&server.replication, mark.replicas, mark.lsn);
             if !has && Replicas::wake_at(&server.replication, mark.replicas, mark.lsn, client) == Look::Waits {
+                if server.replication.must_send() {
+                    server.log.wake();
+                }
                 return;
             }
             self.replicated = mark.end;

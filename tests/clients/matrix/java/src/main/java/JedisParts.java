@@ -1,13 +1,16 @@
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPubSub;
+import redis.clients.jedis.JedisSentinelPool;
 import redis.clients.jedis.StreamEntryID;
+import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.params.SetParams;
 
 final class JedisParts {
@@ -64,6 +67,26 @@ final class JedisParts {
             "script", () -> {
                 String sha = client.scriptLoad("return redis.call('INCRBY', KEYS[1], ARGV[1])");
                 Main.equal(client.evalsha(sha, List.of("n"), List.of("7")), 7L);
+            },
+            // Counts at whatever is the primary until it is told to stop; the port is that of a Sentinel.
+            "sentinel", () -> {
+                while (true) {
+                    try (var pool = new JedisSentinelPool("group", Set.of("127.0.0.1:" + port))) {
+                        while (true) {
+                            try (Jedis primary = pool.getResource()) {
+                                primary.incr("count:Jedis");
+                                if (primary.get("stop") != null) {
+                                    return;
+                                }
+                            } catch (JedisException gone) {
+                                Thread.sleep(100);
+                            }
+                            Thread.sleep(20);
+                        }
+                    } catch (JedisException noPrimary) {
+                        Thread.sleep(100);
+                    }
+                }
             },
             "pubsub", () -> {
                 var subscribed = new CompletableFuture<Void>();
