@@ -512,7 +512,9 @@ impl Aof {
             let _ = syncer.join();
         }
         self.inner.write_and_sync();
-        let state = self.inner.state.lock();
+        let mut state = self.inner.state.lock();
+        // Who reads the files as a stream must not wait for more.
+        state.streams.give_up();
         let last = state.segments.back().map_or(0, |segment| segment.last_lsn);
         let result = match &state.status {
             AofStatus::Failed { kind, message, .. } => Err(io::Error::new(*kind, message.clone())),

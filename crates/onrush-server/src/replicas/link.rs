@@ -146,6 +146,23 @@ impl Link {
         self.replica.set_phase(Phase::Online);
     }
 
+    /// Looks whether the append-only file has the stream from here on.
+    pub(super) fn look_on_disk(&mut self, server: &Server, next: u64) {
+        let Some(aof) = server.host.append_only.aof() else { return };
+        match aof.backlog(next) {
+            Ok(backlog) => self.backlog = backlog,
+            Err(error) => tracing::warn!(
+                "The append-only file can't be read for the replica {} from offset {next} on: {error}",
+                self.replica.client.addr
+            ),
+        }
+    }
+
+    /// Whether it reads the stream from the append-only file.
+    pub(super) fn reads_disk(&self) -> bool {
+        self.backlog.is_some()
+    }
+
     /// It gets the data of a payload, which has been cut.
     pub(super) fn get(&mut self, payload: &Arc<Payload>) {
         let Some((cut, epoch)) = payload.cut() else { return };
@@ -301,14 +318,18 @@ impl Link {
             }
         }
         if self.backlog.is_none() {
-            let aof = server.host.append_only.aof();
-            self.backlog = aof.and_then(|aof| aof.backlog(next).transpose()).transpose().map_err(failed)?;
+            self.look_on_disk(server, next);
         }
         let Some(backlog) = &mut self.backlog else {
             return Err("it lacks a part of the stream that is not kept any more".to_owned());
         };
         // If there is nothing yet, it is on its way to the file.
-        backlog.read(&mut self.out, len_max).map_err(failed)
+        let read = backlog.read(&mut self.out, len_max);
+        if let (Err(_), Some(aof)) = (&read, server.host.append_only.aof()) {
+            // It would come back and fail again.
+            aof.give_up_streams();
+        }
+        read.map_err(failed)
     }
 
     fn fill_data(&mut self) -> Result<bool, String> {

@@ -233,10 +233,12 @@ impl Thread {
         let (now, before) = (replication.history.position(), replication.history.before());
         let is_known = *id == now.id || before.is_some_and(|before| *id == before.id && *from <= before.offset);
         let first = self.spool.start().unwrap_or_else(|| replication.history.kept().0);
-        let on_disk = self.server.host.append_only.aof().and_then(|aof| aof.stream_start());
-        let first = on_disk.map_or(first, |on_disk| on_disk.min(first));
         let next = from.saturating_sub(1);
-        if is_known && *from > 0 && replication.history.is_kept() && (first..=now.offset).contains(&next) {
+        let may_go_on = is_known && *from > 0 && replication.history.is_kept();
+        if may_go_on && next < first {
+            link.look_on_disk(self.server, next);
+        }
+        if may_go_on && ((first..=now.offset).contains(&next) || link.reads_disk()) {
             replication.syncs.partial_ok.fetch_add(1, Relaxed);
             let len = now.offset - next;
             tracing::info!("The replica {} goes on where it was, {len} bytes ago", link.replica.client.addr);
