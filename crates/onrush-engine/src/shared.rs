@@ -31,6 +31,7 @@ use crate::observe::slowlog::SlowLog;
 use crate::observe::stats::Stats;
 use crate::process::{NoProcess, Process};
 use crate::replication::Replication;
+use crate::replication::failover::Plan;
 use crate::scripts::Scripts;
 use crate::settings::{Hold, Options, Pause, Settings};
 use crate::snapshot::{BEHIND_LOOK_MS, Snapshots};
@@ -331,6 +332,16 @@ impl Shared {
         self.settings.hold_writes(hold, true);
         drop(self.alone_unless_busy());
         self.log.flush();
+    }
+
+    /// Begins a planned fail-over: writes are held back from here on. Returns `false` if one goes on already.
+    pub(crate) fn begin_failover(&self, plan: Plan) -> bool {
+        self.replication.failover.begin(plan, || self.settings.hold_writes(Hold::Failover, true))
+    }
+
+    /// Ends a planned fail-over: writes go on. Returns whether one went on.
+    pub fn end_failover(&self) -> bool {
+        self.replication.failover.end(|| self.release_writes(Hold::Failover))
     }
 
     /// Lets writes that were held back for this reason go on.

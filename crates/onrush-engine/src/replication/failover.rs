@@ -9,8 +9,6 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::role::Primary;
-use crate::settings::Hold;
-use crate::shared::Shared;
 
 /// What FAILOVER asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,23 +35,23 @@ enum Stage {
 pub struct Failover(Mutex<Option<(Plan, Stage)>>);
 
 impl Failover {
-    /// Begins, and holds writes back from here on; returns `false` if one goes on already.
-    pub fn begin(&self, shared: &Shared, plan: Plan) -> bool {
+    /// Begins, and has writes held back from here on; returns `false` if one goes on already.
+    pub(crate) fn begin(&self, plan: Plan, hold: impl FnOnce()) -> bool {
         let mut now = self.0.lock();
         if now.is_some() {
             return false;
         }
-        shared.settings.hold_writes(Hold::Failover, true);
+        hold();
         *now = Some((plan, Stage::Waits));
         true
     }
 
-    /// Ends it, and lets writes go on; returns whether one went on.
-    pub fn end(&self, shared: &Shared) -> bool {
+    /// Ends it, and has writes go on; returns whether one went on.
+    pub(crate) fn end(&self, release: impl FnOnce()) -> bool {
         let mut now = self.0.lock();
         let was_on = now.take().is_some();
         if was_on {
-            shared.release_writes(Hold::Failover);
+            release();
         }
         was_on
     }
@@ -135,8 +133,8 @@ mod tests {
         let plan = Plan { target: None, until: None, is_forced: false };
         let target = Primary { host: "h".to_owned(), port: 1 };
         let pause = || engine.pause(engine.clock.unix_ms());
-        assert!(!failover.choose(target.clone(), false) && !failover.end(&engine));
-        assert!(failover.begin(&engine, plan.clone()) && !failover.begin(&engine, plan.clone()));
+        assert!(!failover.choose(target.clone(), false) && !engine.end_failover());
+        assert!(engine.begin_failover(plan.clone()) && !engine.begin_failover(plan.clone()));
         assert_eq!((failover.name(), failover.waits(), pause()), ("waiting-for-sync", Some(plan), Pause::Writes));
         assert!(failover.choose(target.clone(), false) && !failover.choose(target.clone(), true));
         assert_eq!((failover.name(), failover.waits()), ("failover-in-progress", None));
@@ -145,7 +143,7 @@ mod tests {
         assert_eq!((failover.unasked_since(), failover.target()), (None, Some((target, false))));
         failover.wait_again();
         assert_eq!((failover.name(), failover.target(), pause()), ("waiting-for-sync", None, Pause::Writes));
-        assert!(failover.end(&engine));
+        assert!(engine.end_failover());
         assert_eq!((failover.name(), failover.is_on(), pause()), ("no-failover", false, Pause::None));
     }
 }

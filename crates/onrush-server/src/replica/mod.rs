@@ -115,7 +115,7 @@ fn try_follow(
     role.set_link(|facts| facts.state = LinkState::Handshake);
     handshake::introduce(server, &mut link)?;
     let answer = handshake::ask_for_stream(server, &mut link, follower.is_some())?;
-    if !matches!(answer, handshake::Answer::Refuses(_)) && server.replication.failover.end(server.engine()) {
+    if !matches!(answer, handshake::Answer::Refuses(_)) && server.end_failover() {
         tracing::info!("{primary} has taken over from this server");
     }
     match answer {
@@ -198,7 +198,7 @@ fn change_role(server: &'static Server, request: Request) -> bool {
     }
     drop(alone);
     if !takes_over {
-        replication.failover.end(server.engine());
+        server.end_failover();
     }
     true
 }

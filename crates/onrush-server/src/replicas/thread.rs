@@ -192,7 +192,7 @@ impl Thread {
             (None, Some(target)) if is_late && plan.is_forced => (target, true),
             (None, _) if is_late => {
                 tracing::warn!("The planned fail-over ends: no replica has all within its time");
-                replication.failover.end(self.server.engine());
+                self.server.end_failover();
                 return;
             }
             (None, _) => return,

@@ -214,7 +214,7 @@ pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         (true, Some(replica)) => Some(replica.address()),
     };
     let until = timeout_ms.and_then(|ms| ctx.engine.clock.now().checked_add(Duration::from_millis(ms)));
-    if !replication.failover.begin(ctx.engine, Plan { target, until, is_forced }) {
+    if !ctx.engine.begin_failover(Plan { target, until, is_forced }) {
         return Err(SECOND_FAILOVER.into());
     }
     replication.wake();
@@ -228,7 +228,7 @@ fn abort_failover(engine: &'static Engine) -> Result<(), CommandError> {
     match failover.target() {
         // Writes go on when the role is there.
         Some(_) => engine.process.follow(None, Box::new(|_| {})),
-        None if failover.end(engine) => {}
+        None if engine.end_failover() => {}
         None => return Err(NO_FAILOVER),
     }
     tracing::warn!("The planned fail-over was aborted by FAILOVER ABORT");
