@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::notes::{DataPlace, EXEC, MULTI, Note, PLACE_EVERY, StreamPlace};
+use super::scan::ARG_LEN_MAX;
 use super::writer::Inner;
 use super::{Aof, CommandReader};
 use crate::storage::Input;
@@ -309,7 +310,7 @@ impl Backlog {
             let number = number.ok_or_else(|| corrupt("a command"))?;
             match (line[0], self.scan.arguments) {
                 (b'*', 0) => self.scan.arguments = number,
-                (b'$', 1..) => {
+                (b'$', 1..) if number <= ARG_LEN_MAX as u64 => {
                     self.scan.arguments -= 1;
                     self.scan.value = number + 2;
                 }

@@ -11,6 +11,9 @@ use crate::effects::{FOR_LOG, Record};
 /// How a note begins.
 const PREFIX: &[u8] = b"#REPL:";
 
+/// The greatest offset or length: no stream is longer, and files may be made up.
+const BYTES_MAX: u64 = 1 << 62;
+
 /// Digits of the identifier of a history.
 const ID_LEN: usize = 40;
 
@@ -65,12 +68,11 @@ impl Note {
         let text = std::str::from_utf8(line.strip_prefix(PREFIX)?.trim_ascii_end()).ok()?;
         let words: Vec<&str> = text.split(' ').collect();
         let id = |id: &str| (id.len() == ID_LEN).then(|| id.to_owned());
+        let bytes = |number: &str| number.parse().ok().filter(|bytes| *bytes <= BYTES_MAX);
         match words[..] {
-            ["AT", of, offset] => Some(Self::Stream { id: id(of)?, offset: offset.parse().ok()? }),
-            ["DATA", of, offset, db] => {
-                Some(Self::Place { id: id(of)?, offset: offset.parse().ok()?, db: db.parse().ok()? })
-            }
-            ["OMIT", len] => Some(Self::Omitted(len.parse().ok()?)),
+            ["AT", of, offset] => Some(Self::Stream { id: id(of)?, offset: bytes(offset)? }),
+            ["DATA", of, offset, db] => Some(Self::Place { id: id(of)?, offset: bytes(offset)?, db: db.parse().ok()? }),
+            ["OMIT", len] => Some(Self::Omitted(bytes(len)?)),
             ["MULTI"] => Some(Self::Multi),
             ["EXEC"] => Some(Self::Exec),
             _ => None,
@@ -135,7 +137,7 @@ impl Follow {
             self.now = None;
             return;
         }
-        now.offset += bytes.len() as u64;
+        now.offset = now.offset.saturating_add(bytes.len() as u64);
         if let Some(db) = selected(bytes) {
             now.db = db;
         }
@@ -178,7 +180,7 @@ impl Follow {
 
     fn grow(&mut self, len: u64) {
         if let Some(now) = self.now.as_mut().filter(|now| now.is_own) {
-            now.offset += len;
+            now.offset = now.offset.saturating_add(len);
         }
     }
 
@@ -236,14 +238,20 @@ mod tests {
         let id = "a".repeat(40);
         for note in [
             Note::Stream { id: id.clone(), offset: 7 },
-            Note::Place { id, offset: u64::MAX, db: 15 },
+            Note::Place { id, offset: BYTES_MAX, db: 15 },
             Note::Omitted(14),
             Note::Multi,
             Note::Exec,
         ] {
             assert_eq!(Note::parse(note.line().as_bytes()), Some(note));
         }
-        for other in ["#TS:12\r\n", "#REPL:\r\n", "#REPL:AT short 1\r\n", "#REPL:OMIT x\r\n", "#REPL:NEW 1\r\n"] {
+        for other in [
+            "#TS:12\r\n",
+            "#REPL:\r\n",
+            "#REPL:AT short 1\r\n",
+            "#REPL:OMIT x\r\n",
+            "#REPL:OMIT 9000000000000000000\r\n",
+        ] {
             assert_eq!(Note::parse(other.as_bytes()), None, "{other}");
         }
     }

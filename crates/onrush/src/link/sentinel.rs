@@ -153,6 +153,8 @@ impl Finder {
         let mut answers = Vec::new();
         let mut kind = ErrorKind::Io;
         for sentinel in known {
+            // Should the time be over while this one is asked, the next attempt begins with another.
+            self.postpone(&sentinel);
             let answer = match tokio::time::timeout(TIMEOUT, sentinels.ask(&sentinel, options, tls)).await {
                 Ok(Ok((primary, others))) => {
                     self.learn(sentinel, others);
@@ -167,6 +169,14 @@ impl Finder {
             answers.push(format!("{}:{}: {answer}", sentinel.0, sentinel.1));
         }
         Err(RedisError::new(kind, format!("no Sentinel tells the primary: {}", answers.join("; "))))
+    }
+
+    fn postpone(&self, addr: &(String, u16)) {
+        let mut known = self.lock();
+        if let Some(at) = known.iter().position(|other| other == addr) {
+            let addr = known.remove(at);
+            known.push(addr);
+        }
     }
 
     fn learn(&self, first: (String, u16), others: Vec<(String, u16)>) {
@@ -217,6 +227,8 @@ mod tests {
         finder.learn(addr(2), vec![addr(1), addr(3)]);
         finder.learn(addr(2), vec![addr(3)]);
         assert_eq!(*finder.lock(), [addr(2), addr(1), addr(3)]);
+        finder.postpone(&addr(2));
+        assert_eq!(*finder.lock(), [addr(1), addr(3), addr(2)]);
         finder.learn(addr(3), (10..200).map(addr).collect());
         let known = finder.lock();
         assert_eq!((&known[0], known.len()), (&addr(3), LEARNT_MAX));
