@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{Parser, ValueEnum};
-use onrush_tests::failovers::group::Kind;
+use onrush_tests::failovers::group::{Kind, Login};
 use onrush_tests::failovers::{self, Fault, Options};
 use onrush_tests::filter::check_names;
 use onrush_tests::server::{Oracle, onrush_bin};
@@ -20,6 +20,16 @@ enum Servers {
     Redis70,
     /// Onrush and redis-server 7.0, which has no data of 8.2
     Mixed,
+}
+
+/// How servers are logged in to.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Logins {
+    None,
+    /// The password of the default user
+    Password,
+    /// A user; the default user is off
+    User,
 }
 
 /// Three Sentinels of Redis, three servers and clients that write: faults of the primary drawn by a seed. When all are back,
@@ -38,6 +48,9 @@ struct Args {
     /// What the servers are
     #[arg(long, value_enum, default_value = "onrush")]
     servers: Servers,
+    /// How clients, replicas and Sentinels log in
+    #[arg(long, value_enum, default_value = "none")]
+    login: Logins,
     /// Only these faults: kill, stop, planned, restart, replica-kill
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     faults: Vec<String>,
@@ -96,6 +109,11 @@ fn options(args: Args) -> Result<Options, String> {
         seed: args.seed.unwrap_or_else(by_clock),
         replicas: args.replicas,
         servers,
+        login: match args.login {
+            Logins::None => Login::None,
+            Logins::Password => Login::Password,
+            Logins::User => Login::User,
+        },
         faults: Fault::ALL.into_iter().filter(is_chosen).collect(),
         directives: args.directive,
         progress: !args.quiet,

@@ -31,21 +31,76 @@ pub enum Kind {
     Redis(Oracle),
 }
 
+/// How servers are logged in to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Login {
+    /// Not at all.
+    #[default]
+    None,
+    /// By the password of the default user.
+    Password,
+    /// As a user with rights; the default user is off.
+    User,
+}
+
+/// The user and the password.
+const USER: &str = "operator";
+const PASSWORD: &str = "let-me-in";
+
+impl Login {
+    fn of_server(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Password => format!("requirepass {PASSWORD}\nmasterauth {PASSWORD}\n"),
+            Self::User => format!(
+                "user {USER} on >{PASSWORD} ~* &* +@all\nuser default off\nmasteruser {USER}\nmasterauth {PASSWORD}\n"
+            ),
+        }
+    }
+
+    fn of_sentinel(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Password => format!("sentinel auth-pass {NAME} {PASSWORD}\n"),
+            Self::User => format!("sentinel auth-user {NAME} {USER}\nsentinel auth-pass {NAME} {PASSWORD}\n"),
+        }
+    }
+
+    /// Connects to a server and logs in.
+    ///
+    /// # Errors
+    /// The system's; what it replies but OK.
+    pub fn connect(self, port: u16) -> Result<Conn, String> {
+        let mut conn = Conn::tcp(port).map_err(|error| error.to_string())?;
+        conn.set_timeout(REPLY_TIMEOUT);
+        let auth = match self {
+            Self::None => return Ok(conn),
+            Self::Password => argv!["AUTH", PASSWORD],
+            Self::User => argv!["AUTH", USER, PASSWORD],
+        };
+        match conn.try_call(&auth).map_err(|error| error.to_string())? {
+            reply if reply == b"+OK\r\n" => Ok(conn),
+            other => Err(String::from_utf8_lossy(&other).into_owned()),
+        }
+    }
+}
+
 /// A process with a folder, a port and a configuration of its own; it is killed at the end.
 struct Node {
     bin: PathBuf,
     args: Vec<&'static str>,
     dir: TempDir,
     port: Port,
+    login: Login,
     child: Option<Child>,
 }
 
 impl Node {
-    fn new(bin: PathBuf, args: &[&'static str], config: impl FnOnce(u16, &str) -> String) -> Self {
+    fn new(bin: PathBuf, args: &[&'static str], login: Login, config: impl FnOnce(u16, &str) -> String) -> Self {
         let (dir, port) = (TempDir::new(), Port::choose());
         let text = config(port.number(), dir.0.to_str().unwrap_or_default());
         fs::write(dir.0.join("conf"), text).expect("the configuration is written");
-        Self { bin, args: args.to_vec(), dir, port, child: None }
+        Self { bin, args: args.to_vec(), dir, port, login, child: None }
     }
 
     fn start(&mut self) -> Result<(), String> {
@@ -62,8 +117,7 @@ impl Node {
     }
 
     fn ask(&self, line: &str) -> Result<Value, String> {
-        let mut conn = Conn::tcp(self.port.number()).map_err(|error| error.to_string())?;
-        conn.set_timeout(REPLY_TIMEOUT);
+        let mut conn = self.login.connect(self.port.number())?;
         let argv = crate::argv::Argv::parse(line).map_err(|error| format!("{line}: {error:?}"))?;
         let raw = conn.try_call(&argv).map_err(|error| format!("{line}: {error}"))?;
         Value::parse(&raw)
@@ -123,6 +177,8 @@ pub fn wait<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Result<T
 pub struct Group {
     servers: Vec<Node>,
     sentinels: Vec<Node>,
+    /// How the servers are logged in to.
+    pub login: Login,
 }
 
 impl Group {
@@ -138,11 +194,12 @@ impl Group {
                 Kind::Redis(oracle) => oracle.bin(),
             };
             let primary = servers.first().map(|first| first.port.number());
-            let mut node = Node::new(bin, &[], |port, dir| {
+            let mut node = Node::new(bin, &[], options.login, |port, dir| {
                 let mut text = format!(
                     "port {port}\nbind 127.0.0.1\ndir {dir}\nsave \"\"\nappendonly yes\nenable-debug-command yes\n\
                      repl-diskless-sync-delay 0\n"
                 );
+                text.push_str(&options.login.of_server());
                 if kind == Kind::Onrush {
                     options.directives.iter().for_each(|line| text.push_str(&format!("{line}\n")));
                     if options.replicas > 0 {
@@ -160,17 +217,18 @@ impl Group {
         let primary = servers[0].port.number();
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            let mut node = Node::new(Oracle::Older.bin(), &["--sentinel"], |port, dir| {
+            let mut node = Node::new(Oracle::Older.bin(), &["--sentinel"], Login::None, |port, dir| {
                 format!(
                     "port {port}\nbind 127.0.0.1\ndir {dir}\nprotected-mode no\n\
                      sentinel monitor {NAME} 127.0.0.1 {primary} 2\nsentinel down-after-milliseconds {NAME} 1000\n\
-                     sentinel failover-timeout {NAME} 6000\nsentinel parallel-syncs {NAME} 2\n"
+                     sentinel failover-timeout {NAME} 6000\nsentinel parallel-syncs {NAME} 2\n{}",
+                    options.login.of_sentinel()
                 )
             });
             node.start()?;
             sentinels.push(node);
         }
-        let group = Self { servers, sentinels };
+        let group = Self { servers, sentinels, login: options.login };
         wait("the Sentinels know each other and the replicas", Duration::from_secs(40), || {
             group.sentinels.iter().try_for_each(|sentinel| {
                 let reply = sentinel.ask(&format!("SENTINEL master {NAME}"))?;
@@ -197,7 +255,7 @@ impl Group {
     /// There is none that all agree on.
     pub fn connect(&self) -> Result<Conn, String> {
         let primary = self.primary()?;
-        Conn::tcp(self.servers[primary].port.number()).map_err(|error| error.to_string())
+        self.login.connect(self.servers[primary].port.number())
     }
 
     /// The server that is the primary by all Sentinels and by its own word.

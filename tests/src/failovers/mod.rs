@@ -10,7 +10,7 @@ pub mod writers;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use group::{Group, Kind};
+use group::{Group, Kind, Login};
 use report::{Report, Round};
 use writers::Writers;
 
@@ -66,6 +66,8 @@ pub struct Options {
     pub replicas: u32,
     /// What the servers are, one after the other.
     pub servers: [Kind; 3],
+    /// How they are logged in to.
+    pub login: Login,
     /// The faults to draw from.
     pub faults: Vec<Fault>,
     /// More lines for the configuration of every server that is Onrush.

@@ -60,7 +60,13 @@ impl Report {
                 Kind::Redis(oracle) => format!("redis-server ({oracle:?})"),
             })
             .collect();
-        let title = format!("{}; replicas to wait for: {}; seed {}", names.join(", "), options.replicas, options.seed);
+        let title = format!(
+            "{}; login {:?}; replicas to wait for: {}; seed {}",
+            names.join(", "),
+            options.login,
+            options.replicas,
+            options.seed
+        );
         Self { title, rounds: Vec::new() }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::group::{Group, primary_of, wait};
+use super::group::{Group, Login, primary_of, wait};
 use crate::argv;
 use crate::argv::Argv;
 use crate::client::Conn;
@@ -40,6 +40,7 @@ struct Shared {
     /// The longest time without an acknowledgement of any writer, and when the last one was.
     pause: Mutex<(Duration, Option<Instant>)>,
     sentinels: Vec<u16>,
+    login: Login,
     replicas: u32,
 }
 
@@ -58,6 +59,7 @@ impl Writers {
             ends: AtomicBool::new(false),
             pause: Mutex::default(),
             sentinels: group.sentinel_ports(),
+            login: group.login,
             replicas,
         });
         let known: Vec<Arc<Mutex<Known>>> = (0..WRITERS).map(|_| Arc::default()).collect();
@@ -223,7 +225,7 @@ fn batch(shared: &Shared, conn: &mut Conn, nth: usize, numbers: std::ops::Range<
 /// A connection to the primary, as the Sentinels tell it, that is one by its own word.
 fn connect(shared: &Shared) -> Option<Conn> {
     let port = shared.sentinels.iter().find_map(|sentinel| primary_of(*sentinel).ok())?;
-    let mut conn = Conn::tcp(port).ok()?;
+    let mut conn = shared.login.connect(port).ok()?;
     conn.set_timeout(REPLY_TIMEOUT);
     let role = Value::parse(&conn.try_call(&argv!["ROLE"]).ok()?).ok()?;
     if role.items()?.first()?.text() != "master" {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::fake::{Answer, Fake, oblige, run};
 use onrush::{AsyncCommands, Client, ConnectionConfig, ErrorKind, Fate, cmd};
 use onrush_tests::failovers::Options;
-use onrush_tests::failovers::group::{Group, Kind};
+use onrush_tests::failovers::group::{Group, Kind, Login};
 use onrush_tests::server::{onrush_bin, skips_on_stand_in};
 
 /// A Sentinel that knows a primary on this port.
@@ -77,6 +77,7 @@ fn a_stream_goes_on_at_the_next_primary() {
         seed: 1,
         replicas: 0,
         servers: [Kind::Onrush; 3],
+        login: Login::None,
         faults: Vec::new(),
         directives: Vec::new(),
         progress: false,

@@ -3,6 +3,7 @@
 mod backlog;
 mod broken_links;
 mod durability;
+mod encrypted;
 mod failover;
 mod fake_primaries;
 mod follows;

@@ -1,6 +1,6 @@
 //! Fail-overs by Redis's Sentinel. `make failovers ARGS="--rounds 200"` takes longer.
 
-use onrush_tests::failovers::group::Kind;
+use onrush_tests::failovers::group::{Kind, Login};
 use onrush_tests::failovers::{Fault, Options, run};
 use onrush_tests::server::{Oracle, onrush_bin, skips_on_stand_in};
 
@@ -12,6 +12,7 @@ fn play(servers: [Kind; 3], replicas: u32, faults: &[Fault]) -> usize {
             seed: 1,
             replicas,
             servers,
+            login: Login::User,
             faults: vec![*fault],
             directives: Vec::new(),
             progress: false,
