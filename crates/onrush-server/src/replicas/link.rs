@@ -380,7 +380,8 @@ impl Link {
             self.strained_since_ms = None;
             return Ok(After::Wait);
         }
-        let lacks = server.replication.history.position().offset - next + (self.out.len() - self.written) as u64;
+        let behind = server.replication.history.offset().saturating_sub(next);
+        let lacks = behind + (self.out.len() - self.written) as u64;
         let OutputLimits { replica, .. } = server.settings.output_limits();
         match replica.is_passed(lacks, &mut self.strained_since_ms, || server.clock.unix_ms()) {
             true => Err(format!("it is {lacks} bytes behind, which passes client-output-buffer-limit")),
