@@ -4,6 +4,7 @@
 //! Where things are:
 //! - [`server`] starts and ends servers, [`process`] reads what the kernel knows of them;
 //! - [`client`] speaks raw RESP, [`resp`] decodes and shows replies, [`mod@argv`] reads and prints commands;
+//! - [`certificates`] makes certificates for TLS;
 //! - [`latency`] measures round trips;
 //! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
 //! - [`chaos`] runs a server through faults drawn by a seed: disks, scripts, limits, kills;
@@ -29,6 +30,7 @@ pub mod arguments;
 pub mod argv;
 pub mod audit;
 pub mod cases;
+pub mod certificates;
 pub mod chaos;
 pub mod client;
 pub mod compare;

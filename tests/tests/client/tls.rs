@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,25 +11,9 @@ use onrush::rustls::pki_types::pem::PemObject;
 use onrush::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use onrush::rustls::{self, HandshakeKind, ServerConfig, ServerConnection};
 use onrush::{AsyncCommands, Client, Connection, ConnectionConfig, Fate, RedisResult, TlsOptions, cmd, pipe};
+use onrush_tests::certificates::certificates;
 use onrush_tests::port::Port;
 use onrush_tests::server::{Server, TempDir};
-
-fn openssl(folder: &Path, args: &str) {
-    let done = Command::new("openssl").args(args.split(' ')).current_dir(folder).output().expect("openssl");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// An authority, and a server and a client that it vouches for.
-fn certificates(folder: &Path) {
-    const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(folder, &format!("req -x509 {KEY} -keyout ca.key -out ca.crt -subj /CN=authority -days 30"));
-    std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").expect("a file");
-    for who in ["server", "client"] {
-        openssl(folder, &format!("req {KEY} -keyout {who}.key -out {who}.csr -subj /CN={who}"));
-        let signed = "-CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile names";
-        openssl(folder, &format!("x509 -req -in {who}.csr -out {who}.crt {signed}"));
-    }
-}
 
 async fn connect(url: &str, tls: TlsOptions) -> RedisResult<Connection> {
     Client::open_with_tls(url, tls)?.connect().await

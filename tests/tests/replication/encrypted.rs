@@ -4,25 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use onrush_tests::argv;
+use onrush_tests::certificates::certificates;
 use onrush_tests::client::Conn;
 use onrush_tests::port::Port;
 use onrush_tests::server::{Launch, Oracle, Server, TempDir, skips_on_stand_in, wait_until};
 
 use crate::follows::{fill, info, is_same};
-
-fn openssl(folder: &Path, args: &str) {
-    let done = Command::new("openssl").args(args.split(' ')).current_dir(folder).output().expect("openssl");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// An authority, and a certificate for servers.
-fn certificates(folder: &Path) {
-    const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(folder, &format!("req -x509 {KEY} -keyout ca.key -out ca.crt -subj /CN=authority -days 30"));
-    std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").expect("a file");
-    openssl(folder, &format!("req {KEY} -keyout key -out csr -subj /CN=server"));
-    openssl(folder, "x509 -req -in csr -out crt -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile names");
-}
 
 /// A server that also listens for TLS.
 struct Encrypted {
@@ -34,7 +21,7 @@ impl Encrypted {
     fn start(launch: Launch, folder: &Path) -> Self {
         let tls = Port::choose();
         let file = |name: &str| folder.join(name).to_str().expect("a path").to_owned();
-        let (port, key, crt, ca) = (tls.number().to_string(), file("key"), file("crt"), file("ca.crt"));
+        let (port, key, crt, ca) = (tls.number().to_string(), file("server.key"), file("server.crt"), file("ca.crt"));
         let args = ["--tls-port", &port, "--tls-key-file", &key, "--tls-cert-file", &crt, "--tls-ca-cert-file", &ca];
         let more = ["--tls-replication", "yes", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
         Self { server: launch.args(&args).args(&more).start(), tls }
