@@ -17,7 +17,7 @@ use crate::clients::durability::Durability;
 use crate::clients::share::ClientsShare;
 use crate::clock::{Clock, TimeSource};
 use crate::error::{self, CommandError};
-use crate::eviction::state::Eviction;
+use crate::eviction::state::{Apart, Eviction};
 use crate::gate::{Entered, Exclusive, Gate};
 use crate::lazyfree::LazyFree;
 use crate::loading::Loading;
@@ -214,7 +214,7 @@ impl Shared {
     /// Takes over changed options.
     pub fn set(&self, options: &Options) {
         self.settings.store(options);
-        self.eviction.store(&options.eviction, &self.lazyfree);
+        self.eviction.store(&options.eviction, self.apart());
         self.tracking.set_keys_max(options.tracking_keys_max);
         self.clients_share.set(options.clients_share);
         self.users.set_all_channels(options.new_users_hear_all);
@@ -281,6 +281,11 @@ impl Shared {
     /// Whether a script takes too long for other clients.
     pub(crate) fn is_script_busy(&self) -> bool {
         self.scripts.running.is_busy()
+    }
+
+    /// Memory that does not count for eviction.
+    pub fn apart(&self) -> Apart<'_> {
+        Apart { lazyfree: &self.lazyfree, history: &self.replication.history }
     }
 
     /// Takes the whole keyspace for the calling thread, which has not entered; `None` if what has it takes too long.

@@ -104,6 +104,28 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_command_without_end_ends_the_link() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let server = Server::start_onrush(&["--client-query-buffer-limit", "1mb", "--replicaof", "127.0.0.1", &port]);
+    let (_, mut stream) = serve(&listener, &full(&with_len(EMPTY)));
+    stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$9000000000\r\n").expect("sent");
+    let (piece, mut sent) = (vec![b'x'; 1 << 20], 0_u64);
+    while sent < 9_000_000_000 && stream.write_all(&piece).is_ok() {
+        sent += piece.len() as u64;
+    }
+    // What the sockets hold is not read any more.
+    assert!(((1 << 30)..(1 << 30) + (64 << 20)).contains(&sent), "{sent}");
+    wait_until("it is told", || server.log().contains("more bytes than client-query-buffer-limit (1073741824)"));
+    let (psync, _stream) = serve(&listener, b"+CONTINUE\r\n");
+    assert_eq!(psync, ["PSYNC", ID, "8"]);
+    let mut ours = server.connect();
+    wait_until("its memory is given back", || {
+        info(&mut ours, "memory", "used_memory").parse::<u64>().unwrap() < 64 << 20
+    });
+}
+
+#[test]
 fn a_primary_that_is_silent_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();

@@ -208,6 +208,50 @@ fn a_link_that_is_cut_goes_on_where_it_was() {
 }
 
 #[test]
+fn the_link_is_among_the_clients_of_both_sides() {
+    let primary = start_primary(Oracle::Newer, &[]);
+    let servers = [start_replica(&primary, &[]), {
+        let port = primary.port().to_string();
+        start_primary(Oracle::Newer, &["--replicaof", "127.0.0.1", &port])
+    }];
+    let mut theirs = primary.connect();
+    servers.iter().for_each(|server| wait_for_link(&mut server.connect()));
+    for server in &servers {
+        let mut conn = server.connect();
+        let full_syncs = info(&mut theirs, "stats", "sync_full");
+        wait_until("it is idle", || {
+            theirs.run("SELECT 3");
+            theirs.run("INCR n");
+            let line = conn.run("CLIENT LIST TYPE master").text();
+            line.contains(" flags=M db=3 ") && line.contains(&format!("addr=127.0.0.1:{}", primary.port()))
+        });
+        assert_eq!(conn.run("CLIENT LIST TYPE master").text().lines().count(), 1);
+        assert_eq!(info(&mut conn, "clients", "connected_clients"), "2", "the link counts");
+        assert_eq!(conn.run("CLIENT KILL TYPE master"), Value::Int(1));
+        wait_until("it is another one", || conn.run("CLIENT LIST TYPE master").text().contains(" flags=M "));
+        assert!(is_same(&mut theirs, &mut conn), "{}", server.log_tail());
+        assert_eq!(info(&mut theirs, "stats", "sync_full"), full_syncs);
+        conn.run("REPLICAOF NO ONE");
+        wait_until("it is gone", || conn.run("CLIENT LIST TYPE master").text().is_empty());
+        conn.call(&argv!["REPLICAOF", "127.0.0.1", primary.port().to_string()]);
+        wait_for_link(&mut conn);
+    }
+    assert_eq!(info(&mut theirs, "clients", "connected_clients"), "1");
+    // The same of this server with a replica.
+    let ours = Server::start_onrush(&[]);
+    let mut conn = ours.connect();
+    let before = info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap();
+    let _replica = start_replica(&ours, &[]);
+    wait_until("it is there", || info(&mut conn, "replication", "connected_slaves") == "1");
+    assert_eq!(info(&mut conn, "clients", "connected_clients"), "1");
+    conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
+    for field in ["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"] {
+        wait_until(field, || info(&mut conn, "memory", field) != "0");
+    }
+    assert!(info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap() > before + (1 << 20));
+}
+
+#[test]
 fn a_backlog_that_is_too_small_means_another_full_sync() {
     let primary = start_primary(Oracle::Newer, &["--repl-backlog-size", "16kb", "--repl-backlog-ttl", "3600"]);
     let replica = start_replica(&primary, &[]);

@@ -564,11 +564,11 @@ mod tests {
         harness.run(&pipeline);
         assert_eq!(counts(&harness), ([41, 1, 0], [2, 0, 0], 43));
         let options = EvictionOptions { maxmemory: 1, ..EvictionOptions::default() };
-        harness.engine.eviction.store(&options, &harness.engine.lazyfree);
+        harness.engine.eviction.store(&options, harness.engine.apart());
         harness.run(&pipeline);
         assert_eq!(counts(&harness), ([41, 43, 0], [4, 0, 0], 45));
         harness.run(&multibulks(&"SET a 1\n".repeat(3)));
-        harness.engine.eviction.store(&EvictionOptions::default(), &harness.engine.lazyfree);
+        harness.engine.eviction.store(&EvictionOptions::default(), harness.engine.apart());
         harness.engine.users.set_default_password(b"secret");
         harness.client.log_out();
         harness.run(&multibulks("GET a\nGET a\nSET a 1"));

@@ -93,6 +93,8 @@ pub struct ClientHandle {
     pub is_monitor: AtomicBool,
     /// Whether it is a replica.
     pub is_replica: AtomicBool,
+    /// Whether it is the link to the primary of this server.
+    pub is_primary: AtomicBool,
     /// What it has told as one (REPLCONF).
     pub introduction: Mutex<Option<Box<Introduction>>>,
     /// CLIENT TRACKING.
@@ -236,6 +238,7 @@ impl ClientHandle {
             subscriptions: [const { AtomicU32::new(0) }; 3],
             is_monitor: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
+            is_primary: AtomicBool::new(false),
             introduction: Mutex::new(None),
             tracking: TrackingState::default(),
             outbox: Outbox::default(),
@@ -274,6 +277,11 @@ impl ClientHandle {
     pub fn is_local(&self) -> bool {
         let peer = self.addr.parse::<SocketAddr>();
         self.unix || peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+    }
+
+    /// Whether another server is at its other end.
+    pub(crate) fn is_server(&self) -> bool {
+        self.is_replica.load(Relaxed) || self.is_primary.load(Relaxed)
     }
 
     /// Whether it speaks RESP3.
@@ -402,6 +410,7 @@ impl ClientHandle {
         let letters = [
             (self.is_monitor.load(Relaxed), 'O'),
             (self.is_replica.load(Relaxed) && !self.is_monitor.load(Relaxed), 'S'),
+            (self.is_primary.load(Relaxed), 'M'),
             (self.has_subscriptions(), 'P'),
             (queues, 'x'),
             (self.waits(), 'b'),
@@ -440,7 +449,7 @@ impl ClientHandle {
     pub fn is_idle(&self, now_ms: i64, timeout_ms: i64) -> bool {
         let hears = self.has_subscriptions() || self.is_monitor.load(Relaxed);
         now_ms - self.activity.last_interaction_ms.load(Relaxed) > timeout_ms
-            && !(hears || self.is_aside() || self.waits())
+            && !(hears || self.is_aside() || self.waits() || self.is_server())
     }
 
     /// Has the connection close if its client is idle. Only the connection knows what it has read and executed meanwhile.

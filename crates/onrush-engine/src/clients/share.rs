@@ -125,7 +125,7 @@ impl Shared {
         if own + waiting.min(once) <= limit {
             return;
         }
-        clients.retain(|(_, client)| !client.no_evict.load(Relaxed));
+        clients.retain(|(_, client)| !(client.no_evict.load(Relaxed) || client.is_server()));
         clients.sort_unstable_by_key(|(bytes, client)| (*bytes, client.id));
         while own + waiting.min(once) > limit
             && let Some((bytes, client)) = clients.pop()

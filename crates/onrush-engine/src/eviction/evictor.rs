@@ -68,7 +68,7 @@ impl Evicts for Evictor {
         let eviction = &shared.eviction;
         let (policy, maxmemory) = (eviction.policy(), eviction.maxmemory());
         alloc::settle();
-        let used = Eviction::used_bytes(&shared.lazyfree);
+        let used = Eviction::used_bytes(shared.apart());
         let allowed = match policy {
             Policy::NoEviction => maxmemory,
             Policy::Evicts(..) => eviction.allowance.bytes(used, maxmemory, now_ms),
@@ -98,7 +98,7 @@ impl Evicts for Evictor {
         let (mut steps, mut evicted) = (0, 0);
         loop {
             let changes = shared.stats.changes();
-            let excess = Eviction::used_bytes(&shared.lazyfree).saturating_sub(allowed);
+            let excess = Eviction::used_bytes(shared.apart()).saturating_sub(allowed);
             if excess == 0 {
                 eviction.end_excess(shared.clock.unix_us());
                 return Memory::Within;
@@ -111,12 +111,12 @@ impl Evicts for Evictor {
                 // Keys that a long command has locked can be evicted when it is done.
                 let is_all = !shared.offload.is_busy();
                 eviction.fruitless_at.store(if is_all { changes + 1 } else { 0 }, Relaxed);
-                return stuck(Eviction::used_bytes(&shared.lazyfree), maxmemory);
+                return stuck(Eviction::used_bytes(shared.apart()), maxmemory);
             };
             alloc::settle();
             (steps, evicted) = (steps + 1, evicted + step);
             if (steps >= STEPS_MIN || evicted >= EVICTED_MIN) && shared.clock.now() - started >= budget {
-                return if Eviction::used_bytes(&shared.lazyfree) > allowed { Memory::Running } else { Memory::Within };
+                return if Eviction::used_bytes(shared.apart()) > allowed { Memory::Running } else { Memory::Within };
             }
         }
     }

@@ -8,6 +8,7 @@ use onrush_persist::held_bytes;
 use super::allowance::{Allowance, Look};
 use super::policy::Policy;
 use crate::lazyfree::LazyFree;
+use crate::replication::history::History;
 
 /// The state of the memory after an attempt to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +77,26 @@ pub(crate) struct Exceeded {
     pub current_ms: u64,
 }
 
+/// Where memory is that does not count: values about to be freed, and records, snapshots and parts of the stream for
+/// replicas on their way, of which evicting would only make more.
+#[derive(Clone, Copy)]
+pub struct Apart<'s> {
+    pub(crate) lazyfree: &'s LazyFree,
+    pub(crate) history: &'s History,
+}
+
+impl Apart<'_> {
+    /// Bytes of it.
+    pub(crate) fn bytes(self) -> u64 {
+        self.lazyfree.pending_bytes() + held_bytes() as u64 + self.history.surplus_bytes()
+    }
+}
+
 impl Eviction {
     /// Takes over changed settings.
-    pub(crate) fn store(&self, options: &EvictionOptions, lazyfree: &LazyFree) {
+    pub(crate) fn store(&self, options: &EvictionOptions, apart: Apart<'_>) {
         if self.maxmemory.swap(options.maxmemory, Relaxed) != options.maxmemory {
-            let (used, allocated) = (Self::used_bytes(lazyfree), alloc::allocated_bytes());
+            let (used, allocated) = (Self::used_bytes(apart), alloc::allocated_bytes());
             self.allowance.restart(options.maxmemory, Look { used, allocated, resident: alloc::resident_bytes() });
         }
         self.policy.store(options.policy.number(), Relaxed);
@@ -95,28 +111,22 @@ impl Eviction {
         Policy::from_number(self.policy.load(Relaxed))
     }
 
-    /// Memory that does not count, in bytes: values about to be freed, and records and snapshots on their way to files, of
-    /// which evicting would only make more.
-    pub(crate) fn not_counted_bytes(lazyfree: &LazyFree) -> u64 {
-        lazyfree.pending_bytes() + held_bytes() as u64
-    }
-
     /// Memory that counts, in bytes.
     ///
     /// What does not count is known as such from before it is allocated, or while it still is, until after it is freed. So if
     /// its figure is the same before and after a look at all memory, it has what that look has seen; otherwise the greater one has at least
     /// what one thread makes or frees meanwhile.
-    pub(super) fn used_bytes(lazyfree: &LazyFree) -> u64 {
+    pub(super) fn used_bytes(apart: Apart<'_>) -> u64 {
         const LOOKS_MAX: usize = 4;
-        let (mut apart, mut looks) = (Self::not_counted_bytes(lazyfree), 0);
+        let (mut before, mut looks) = (apart.bytes(), 0);
         loop {
             let allocated = alloc::allocated_bytes();
-            let apart_after = Self::not_counted_bytes(lazyfree);
+            let after = apart.bytes();
             looks += 1;
-            if apart == apart_after || looks == LOOKS_MAX {
-                return allocated.saturating_sub(apart.max(apart_after));
+            if before == after || looks == LOOKS_MAX {
+                return allocated.saturating_sub(before.max(after));
             }
-            apart = apart_after;
+            before = after;
         }
     }
 
@@ -133,10 +143,10 @@ impl Eviction {
     }
 
     /// Whether a worker should be woken to evict. `changes`: changes to the keyspace so far.
-    pub fn wants_worker(&self, lazyfree: &LazyFree, changes: u64) -> bool {
+    pub fn wants_worker(&self, apart: Apart<'_>, changes: u64) -> bool {
         let maxmemory = self.maxmemory();
         maxmemory > 0
-            && Self::used_bytes(lazyfree) > maxmemory
+            && Self::used_bytes(apart) > maxmemory
             && self.policy() != Policy::NoEviction
             && !self.is_fruitless(changes)
     }

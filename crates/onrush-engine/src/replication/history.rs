@@ -6,6 +6,7 @@
 //! replica's is its primary's, byte for byte. Whoever gives the history another identifier has the whole keyspace.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -39,7 +40,11 @@ pub struct Gone;
 
 /// The history of the data, and the one that it comes from.
 #[derive(Debug)]
-pub struct History(Mutex<Parts>);
+pub struct History {
+    parts: Mutex<Parts>,
+    /// Kept bytes beyond `repl-backlog-size`.
+    surplus_bytes: AtomicU64,
+}
 
 #[derive(Debug)]
 struct Parts {
@@ -128,7 +133,7 @@ impl Parts {
 impl History {
     /// One that begins.
     pub(crate) fn new(id: String) -> Self {
-        Self(Mutex::new(Parts {
+        let parts = Parts {
             now: Position { id, offset: 0 },
             before: None,
             epoch: 0,
@@ -140,40 +145,51 @@ impl History {
             pinned: None,
             marks: VecDeque::new(),
             db: None,
-        }))
+        };
+        Self { parts: Mutex::new(parts), surplus_bytes: AtomicU64::new(0) }
+    }
+
+    /// Kept bytes beyond `repl-backlog-size`, which replicas lack.
+    pub(crate) fn surplus_bytes(&self) -> u64 {
+        self.surplus_bytes.load(Relaxed)
+    }
+
+    fn note_surplus(&self, parts: &Parts) {
+        self.surplus_bytes.store(parts.kept_bytes.saturating_sub(parts.kept_bytes_max), Relaxed);
     }
 
     /// Where it is now.
     pub fn position(&self) -> Position {
-        self.0.lock().now.clone()
+        self.parts.lock().now.clone()
     }
 
     /// The offset where it is now.
     pub fn offset(&self) -> u64 {
-        self.0.lock().now.offset
+        self.parts.lock().now.offset
     }
 
     /// Where it is now: the identifier, the offset, and the database of the stream.
     pub(crate) fn place(&self) -> (String, u64, Option<u32>) {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         (parts.now.id.clone(), parts.now.offset, parts.db)
     }
 
     /// The history before, and the first offset that it does not have any more.
     pub fn before(&self) -> Option<Position> {
-        self.0.lock().before.clone()
+        self.parts.lock().before.clone()
     }
 
     /// The data is that of another history now, at this place.
     pub fn take_over(&self, position: Position) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         parts.forget();
+        self.note_surplus(&parts);
         (parts.now, parts.before, parts.db) = (position, None, None);
     }
 
     /// It goes on under another identifier: the present one stays good for what there is by now.
     pub fn rename(&self, id: String) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         let offset = parts.now.offset;
         let before = std::mem::replace(&mut parts.now.id, id);
         parts.before = Some(Position { id: before, offset: offset + 1 });
@@ -182,38 +198,41 @@ impl History {
 
     /// Changes whenever what was sent to replicas is not the beginning of what comes next.
     pub fn epoch(&self) -> u64 {
-        self.0.lock().epoch
+        self.parts.lock().epoch
     }
 
     /// Replicas have to ask again where they are.
     pub fn begin_epoch(&self) {
-        self.0.lock().epoch += 1;
+        self.parts.lock().epoch += 1;
     }
 
     /// `repl-backlog-size`.
     pub fn set_kept_bytes_max(&self, bytes: u64) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         parts.kept_bytes_max = bytes;
         parts.drop_oldest();
+        self.note_surplus(&parts);
     }
 
     /// Whether bytes are kept.
     pub fn is_kept(&self) -> bool {
-        self.0.lock().is_kept
+        self.parts.lock().is_kept
     }
 
     /// Begins or ends keeping bytes.
     pub fn keep(&self, is_kept: bool) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         if std::mem::replace(&mut parts.is_kept, is_kept) != is_kept {
             parts.forget();
+            self.note_surplus(&parts);
         }
     }
 
     /// Appends bytes of the stream, which end with the record of this LSN.
     pub fn append(&self, bytes: &[u8], lsn: Option<u64>) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         parts.push(bytes);
+        self.note_surplus(&parts);
         if let Some(lsn) = lsn {
             parts.mark(lsn);
         }
@@ -221,35 +240,36 @@ impl History {
 
     /// The database of the stream where it is now, if a replica that begins here has to be told.
     pub fn db(&self) -> Option<u32> {
-        self.0.lock().db
+        self.parts.lock().db
     }
 
     /// Notes the database of a primary's stream, which does not tell it again.
     pub fn set_db(&self, db: Option<u32>) {
-        self.0.lock().db = db;
+        self.parts.lock().db = db;
     }
 
     /// Where the kept bytes begin, and how many there are.
     pub fn kept(&self) -> (u64, u64) {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         (parts.first(), parts.kept_bytes)
     }
 
     /// From here on bytes are kept, until [`History::set_lacked`] says that the data is known which is cut here.
     pub fn pin(&self) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         parts.pinned = Some(parts.now.offset);
     }
 
     /// The first byte that a replica lacks: from there on bytes are kept. `awaits_cut`: data is about to be cut, and the place
     /// of that is not among those told here.
     pub fn set_lacked(&self, lacked: Option<u64>, awaits_cut: bool) {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         parts.lacked = lacked;
         if !awaits_cut {
             parts.pinned = None;
         }
         parts.drop_oldest();
+        self.note_surplus(&parts);
     }
 
     /// Appends up to `max` bytes of the stream from a place on to `out`; returns how many.
@@ -257,7 +277,7 @@ impl History {
     /// # Errors
     /// They are not kept any more.
     pub fn read(&self, from: u64, max: usize, out: &mut Vec<u8>) -> Result<usize, Gone> {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         if from < parts.first() || from > parts.now.offset {
             return Err(Gone);
         }
@@ -281,40 +301,41 @@ impl History {
     /// Takes the oldest piece that a replica lacks, and where it begins, if there is too much in memory for replicas that
     /// are behind.
     pub fn take_oldest(&self) -> Option<(u64, Vec<u8>)> {
-        let mut parts = self.0.lock();
+        let mut parts = self.parts.lock();
         if parts.kept_bytes <= parts.kept_bytes_max + BEHIND_BYTES_MAX || parts.pieces.len() < 2 {
             return None;
         }
         let first = parts.first();
         let piece = parts.pieces.pop_front()?;
         parts.kept_bytes -= piece.len() as u64;
+        self.note_surplus(&parts);
         Some((first, piece))
     }
 
     /// Where in the stream a record ends: there or somewhat later. `None`: it is not in the stream.
     pub fn end_of(&self, lsn: u64) -> Option<u64> {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         let at = parts.marks.partition_point(|(marked, _)| *marked < lsn);
         parts.marks.get(at).map(|(_, offset)| *offset)
     }
 
     /// The LSN up to which all records end before a place in the stream; it may be less.
     pub fn lsn_at(&self, offset: u64) -> u64 {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         let count = parts.marks.partition_point(|(_, end)| *end <= offset);
         count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(lsn, _)| *lsn)
     }
 
     /// Where the record of this LSN ends in the stream, or one before it: everything up to there has no greater LSN.
     pub fn end_before(&self, lsn: u64) -> u64 {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         let count = parts.marks.partition_point(|(marked, _)| *marked <= lsn);
         count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(_, offset)| *offset)
     }
 
     /// Bytes of memory for the kept bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.0.lock().pieces.iter().map(|piece| piece.capacity() as u64).sum()
+        self.parts.lock().pieces.iter().map(|piece| piece.capacity() as u64).sum()
     }
 }
 
@@ -363,6 +384,7 @@ mod tests {
         for start in (0..all).step_by(100_000) {
             history.append(&bytes(start..start + 100_000), None);
         }
+        assert_eq!(history.surplus_bytes(), history.kept().1 - (1 << 20));
         let mut taken = Vec::new();
         while let Some((start, piece)) = history.take_oldest() {
             assert_eq!(start, taken.len() as u64);
@@ -371,7 +393,7 @@ mod tests {
         assert!(!taken.is_empty() && taken == bytes(0..taken.len() as u64));
         assert_eq!(history.kept().0, taken.len() as u64);
         history.set_lacked(None, false);
-        assert!(history.kept().1 <= (1 << 20) + PIECE_LEN as u64);
+        assert!(history.kept().1 <= (1 << 20) + PIECE_LEN as u64 && history.surplus_bytes() <= PIECE_LEN as u64);
         history.pin();
         let pinned = history.position().offset;
         history.set_lacked(None, true);

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,12 @@ impl Link {
                 stream.flush()
             }
         }
+    }
+
+    /// The address of the primary, that of this side, and the file descriptor.
+    pub(super) fn ends(&self) -> (String, String, i32) {
+        let shown = |address: io::Result<SocketAddr>| address.map_or_else(|_| "?:0".to_owned(), |it| it.to_string());
+        (shown(self.socket.peer_addr()), shown(self.socket.local_addr()), self.socket.as_raw_fd())
     }
 
     /// The bytes that have come and were not taken.

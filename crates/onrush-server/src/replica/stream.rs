@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::durability::Level;
 use onrush_engine::clients::local::{LocalClient, State};
 use onrush_engine::replication::history::Position;
+use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
@@ -22,12 +26,52 @@ const ACK_PERIOD: Duration = Duration::from_secs(1);
 /// Most places of the stream whose way to the disk is followed at a time.
 const PLACES_MAX: usize = 1024;
 
+/// A command or transaction may have this many bytes, however low `client-query-buffer-limit` is.
+const PART_BYTES_MAX_MIN: u64 = 1 << 30;
+
+const CLOSED_BY_CLIENT: &str = "CLIENT KILL";
+
 /// The client that executes a primary's stream.
 pub(super) struct Follower {
     runner: Runner,
     client: LocalClient,
     /// The epoch of the history that it follows.
     epoch: u64,
+}
+
+/// The link as CLIENT LIST shows it and CLIENT KILL ends it, as long as it follows.
+struct Listed {
+    server: &'static Server,
+    handle: Arc<ClientHandle>,
+}
+
+impl Listed {
+    fn new(server: &'static Server, link: &Link) -> Self {
+        let (addr, laddr, fd) = link.ends();
+        let (id, now_ms) = (server.clients.next_id(), server.clock.unix_ms());
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, false, now_ms, User::server()));
+        handle.is_primary.store(true, Relaxed);
+        server.clients.add(Arc::clone(&handle));
+        Self { server, handle }
+    }
+
+    /// Shows what `client`, which executes the stream, has done, and how many bytes are to come.
+    fn update(&self, client: &LocalClient, unread_bytes: u64, last_io: Instant) {
+        let (shown, done) = (&self.handle.activity, &client.handle().activity);
+        shown.last_command.store(done.last_command.load(Relaxed), Relaxed);
+        shown.commands.store(done.commands.load(Relaxed), Relaxed);
+        shown.batches.store(done.batches.load(Relaxed), Relaxed);
+        shown.db.store(client.db(), Relaxed);
+        let silent_ms = i64::try_from(last_io.elapsed().as_millis()).unwrap_or(i64::MAX);
+        shown.last_interaction_ms.store(self.server.clock.unix_ms().saturating_sub(silent_ms), Relaxed);
+        self.handle.query_bytes.store(unread_bytes, Relaxed);
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.server.clients.remove(self.handle.id);
+    }
 }
 
 /// What the primary was told.
@@ -60,6 +104,7 @@ impl Follower {
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         told.tell(server, link)?;
+        let listed = Listed::new(server, link);
         self.epoch = server.replication.history.epoch();
         loop {
             let mut is_asked = false;
@@ -80,12 +125,25 @@ impl Follower {
                 if server.host.replica.is_asked() {
                     return Err(End::Interrupted);
                 }
+                if listed.handle.is_killed() {
+                    return Err(End::Failed(CLOSED_BY_CLIENT.to_owned()));
+                }
             }
             let (unread_bytes, last_io) = (link.bytes().len() as u64, link.last_io());
             server
                 .replication
                 .role
                 .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
+            listed.update(&self.client, unread_bytes, last_io);
+            let part_bytes_max = server.host.config.read().client_query_buffer_limit.max(PART_BYTES_MAX_MIN);
+            if listed.handle.is_killed() || unread_bytes > part_bytes_max {
+                return Err(End::Failed(match unread_bytes > part_bytes_max {
+                    true => format!(
+                        "a command or transaction has more bytes than client-query-buffer-limit ({part_bytes_max})"
+                    ),
+                    false => CLOSED_BY_CLIENT.to_owned(),
+                }));
+            }
             if is_asked || told.is_due(server) {
                 told.tell(server, link)?;
             }

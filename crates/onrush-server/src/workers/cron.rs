@@ -78,7 +78,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
         clocks.run();
         server.count_clients();
         if !server.replication.role.ignores_maxmemory()
-            && server.eviction.wants_worker(&server.lazyfree, server.stats.changes())
+            && server.eviction.wants_worker(server.apart(), server.stats.changes())
             && let Some(worker) = workers.first()
         {
             worker.nudge();

@@ -94,7 +94,7 @@ enum ClientType {
     Pubsub,
     /// A replica.
     Replica,
-    /// `master`: no client has this type, as the link to it is no client.
+    /// `master`: the link to the primary.
     Primary,
 }
 
@@ -111,6 +111,7 @@ impl ClientType {
 
     fn of(client: &ClientHandle) -> Self {
         match client.has_subscriptions() {
+            _ if client.is_primary.load(Relaxed) => Self::Primary,
             _ if client.is_replica.load(Relaxed) => Self::Replica,
             true => Self::Pubsub,
             false => Self::Normal,

@@ -1,9 +1,11 @@
 //! MEMORY: the memory of the data and of the server.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_alloc as alloc;
 
+use crate::clients::client::ClientHandle;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -40,8 +42,12 @@ pub(crate) struct Overview {
     pub startup: u64,
     /// Resident, as the system sees it.
     pub rss: u64,
-    /// Buffers of clients.
+    /// Buffers of clients that are no replicas.
     pub clients: u64,
+    /// Buffers of replicas.
+    pub replicas: u64,
+    /// The stream for replicas, of which all of them are sent the same bytes.
+    pub backlog: u64,
     /// Records and snapshots on their way to files.
     pub records: u64,
     /// Databases that have been used.
@@ -58,21 +64,26 @@ impl Overview {
             let main_bytes = db.shard_count() as u64 * SHARD_BYTES + keys * BUCKET_BYTES_PER_ENTRY;
             Some(DbOverhead { db: index, keys, main_bytes })
         });
+        let all = shared.clients.all();
+        let (replicas, clients): (Vec<_>, Vec<_>) = all.iter().partition(|client| client.is_replica.load(Relaxed));
+        let held = |clients: &[&Arc<ClientHandle>]| clients.iter().map(|client| client.own_bytes()).sum::<u64>();
         Self {
             used,
             peak: shared.peak_memory.load(Relaxed).max(used),
             startup: shared.startup_memory.load(Relaxed),
             rss: alloc::resident_bytes(),
             records: onrush_persist::held_bytes() as u64,
-            clients: shared.messages.waiting_bytes()
-                + shared.clients.all().iter().map(|client| client.own_bytes()).sum::<u64>(),
+            clients: shared.messages.waiting_bytes() + held(&clients),
+            replicas: held(&replicas),
+            backlog: shared.replication.history.memory_bytes(),
             dbs: dbs.collect(),
         }
     }
 
     /// Bytes other than data.
     pub(crate) fn overhead(&self) -> u64 {
-        self.startup + self.clients + self.records + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
+        let buffers = self.clients + self.replicas + self.backlog + self.records;
+        self.startup + buffers + self.dbs.iter().map(|db| db.main_bytes).sum::<u64>()
     }
 
     /// Bytes of data.
@@ -153,8 +164,8 @@ pub(crate) fn memory_stats(ctx: &mut Ctx<'_>) -> CommandResult {
         ("peak.allocated", int(memory.peak)),
         ("total.allocated", int(memory.used)),
         ("startup.allocated", int(memory.startup)),
-        ("replication.backlog", Int(0)),
-        ("clients.slaves", Int(0)),
+        ("replication.backlog", int(memory.backlog)),
+        ("clients.slaves", int(memory.replicas)),
         ("clients.normal", int(memory.clients)),
         ("cluster.links", Int(0)),
         ("aof.buffer", int(memory.records)),
@@ -295,6 +306,8 @@ mod tests {
             startup: 2 * MB,
             rss: 120 * MB,
             clients: MB,
+            replicas: 0,
+            backlog: 0,
             records: 0,
             dbs: Vec::new(),
         }
