@@ -104,6 +104,59 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn data_that_breaks_off_leaves_nothing_where_nothing_was() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let server = Server::start_onrush(&[
+        "--appendonly",
+        "yes",
+        "--enable-debug-command",
+        "yes",
+        "--replicaof",
+        "127.0.0.1",
+        &port,
+    ]);
+    let mut ours = server.connect();
+    // One key, and the beginning of another.
+    let begun = b"REDIS0009\xfe\x00\x00\x01a\x01b\x00\x01c";
+    let mark = "m".repeat(40);
+    for payload in [
+        [format!("$EOF:{mark}\r\n").as_bytes(), begun].concat(),
+        [b"$99\r\n", &begun[..]].concat(),
+        with_len(begun),
+        with_len(&[&begun[..], b"\xf3garbage garbage"].concat()),
+    ] {
+        let before = server.log().matches("receiving the data").count();
+        let (_, mut stream) = serve(&listener, &full(&payload[..payload.len() - 3]));
+        wait_until("it is loaded as it comes", || ours.run("GET a").text().starts_with("LOADING"));
+        // The replica may have hung up.
+        let _ = stream.write_all(&payload[payload.len() - 3..]);
+        drop(stream);
+        wait_until("it is not", || ours.run("DBSIZE") == Value::Int(0));
+        assert_eq!(info(&mut ours, "persistence", "loading"), "0");
+        wait_until("it is told", || server.log().matches("receiving the data").count() > before);
+    }
+    // What a library of functions is, is not data that may go.
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+    assert_eq!(ours.call(&argv!["FUNCTION", "LOAD", library]).text(), "l");
+    ours.call(&argv!["REPLICAOF", "127.0.0.1", &port]);
+    drop(serve(&listener, &full(&with_len(begun))));
+    drop(serve(&listener, &full(&with_len(&EMPTY[..EMPTY.len() - 4]))));
+    assert_eq!(ours.run("FUNCTION LIST").items().map(<[_]>::len), Some(1));
+    let honest = b"REDIS0009\xfe\x00\x00\x01a\x01b\xff\0\0\0\0\0\0\0\0";
+    let (_, stream) =
+        serve(&listener, &full(&[format!("$EOF:{mark}\r\n").as_bytes(), honest, mark.as_bytes()].concat()));
+    wait_until("it has the data", || ours.run("GET a").text() == "b");
+    assert_eq!(ours.run("FUNCTION LIST").items().map(<[_]>::len), Some(0));
+    drop(stream);
+    // The append-only file has it, too.
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    assert_eq!(ours.run("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(ours.run("GET a").text(), "b");
+}
+
+#[test]
 fn a_command_without_end_ends_the_link() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();

@@ -3,6 +3,12 @@
 use crate::commit::Commit;
 use crate::shared::Shared;
 
+/// Whether there is nothing that [`empty`] would delete. O(databases in use).
+pub fn is_empty(shared: &Shared) -> bool {
+    let mut dbs = (0..shared.keyspace.databases()).filter_map(|db| shared.keyspace.db(db));
+    dbs.all(|db| db.len() == 0) && shared.scripts.libraries.count().libraries == 0
+}
+
 /// Deletes all keys and all libraries of functions. Clients that watch or track keys are told. The calling thread has the
 /// whole keyspace. O(1) for the keys, which are freed in the background; O(watched keys).
 pub fn empty(shared: &'static Shared) {

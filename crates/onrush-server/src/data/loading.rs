@@ -135,10 +135,20 @@ pub(crate) fn tell(report: &mut Report, server: &Server) {
     let progress = server.loading.progress();
     let (loaded, total) = (progress.loaded_bytes, progress.total_bytes);
     report.tell(loaded, total, |rate, left_s| {
+        if total == 0 {
+            // It comes over a link, and its length is not known.
+            tracing::info!(
+                "Loading: {} keys, {:.1} MB, {:.1} MB per second",
+                progress.keys,
+                loaded as f64 / 1e6,
+                rate / 1e6
+            );
+            return;
+        }
         tracing::info!(
             "Loading: {} keys, {:.0} % of {:.1} MB, {:.1} MB per second, about {left_s:.0} seconds left",
             progress.keys,
-            loaded as f64 * 100.0 / total.max(1) as f64,
+            loaded as f64 * 100.0 / total as f64,
             total as f64 / 1e6,
             rate / 1e6,
         );

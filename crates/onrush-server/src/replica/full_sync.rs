@@ -1,8 +1,10 @@
 //! Receiving all data of a primary, and replacing what there is by it.
 //!
 //! What comes is checked and kept in a file without a name. Only data that is whole replaces the old one: a primary that
-//! ends or lies in the middle of it changes nothing here.
+//! ends or lies in the middle of it changes nothing here. Where there is no data, there is nothing to keep: it is loaded as
+//! it comes, and deleted if it turns out not to be whole.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -11,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use onrush_engine::loading::Present;
-use onrush_engine::loading::empty::empty;
+use onrush_engine::loading::empty::{empty, is_empty};
 use onrush_engine::loading::load::{Expired, LoadError, Rules};
 use onrush_engine::replication::history::Position;
 use onrush_engine::replication::role::Transfer;
 use onrush_persist::rdb::{FileReader, RdbError};
 
-use super::alone;
 use super::link::{End, Link};
+use super::{LOOK_PERIOD, alone};
 use crate::data::append_only::{turn_off, turn_on};
 use crate::data::loading::{Whole, check_rdb, load_rdb};
 use crate::data::saving;
@@ -34,22 +36,34 @@ const ALIVE_PERIOD: Duration = Duration::from_secs(1);
 /// How often the log tells how much has come.
 const TELL_PERIOD: Duration = Duration::from_secs(5);
 
-/// Receives the data that a primary sends, as of `position`, and makes it the data of this server.
+/// What went wrong with the data as it came.
+fn broken(error: LoadError) -> End {
+    match error {
+        LoadError::File(RdbError::Io(error)) => End::failed("receiving the data")(error),
+        other => End::Failed(format!("receiving the data: {other}")),
+    }
+}
+
+/// Receives the data that a primary sends, as of `position`, and makes it the data of this server. Returns the epoch of the
+/// history that this begins.
 ///
 /// # Errors
 /// It did not come, or was not whole. Unless loading failed, which is no fault of the primary, the data is as it was.
-pub(super) fn receive(server: &'static Server, link: &mut Link, position: Position) -> Result<(), End> {
+pub(super) fn receive(server: &'static Server, link: &mut Link, position: Position) -> Result<u64, End> {
     let started = Instant::now();
     let line = link.line().map_err(End::failed("waiting for the data"))?;
     let end = parse(&line)?;
+    if is_empty(server.engine()) {
+        tracing::info!("There is no data here: the primary's is loaded as it comes");
+        let total = if let Length::Left(total) = &end { *total } else { 0 };
+        let incoming = Incoming { server, link, file: None, end, is_over: false, len: 0, told_at: started };
+        return replace(server, incoming, total, position, broken);
+    }
     let mut file = unnamed_file(Path::new(&server.host.config.read().dir))
         .map_err(|error| End::Failed(format!("can't make a file for the data: {error}")))?;
-    let mut incoming = Incoming { server, link, file: &mut file, end, is_over: false, len: 0, told_at: started };
+    let mut incoming = Incoming { server, link, file: Some(&mut file), end, is_over: false, len: 0, told_at: started };
     let checked = FileReader::new(&mut incoming).map_err(Into::into).and_then(|reader| check_rdb(server, reader));
-    let checked = checked.map(drop).map_err(|error| match error {
-        LoadError::File(RdbError::Io(error)) => End::failed("receiving the data")(error),
-        other => End::Failed(format!("receiving the data: {other}")),
-    });
+    let checked = checked.map(drop).map_err(broken);
     checked.and_then(|()| {
         // Bytes behind the data are passed over.
         io::copy(&mut incoming, &mut io::sink()).map_err(End::failed("receiving the data")).map(drop)
@@ -60,7 +74,10 @@ pub(super) fn receive(server: &'static Server, link: &mut Link, position: Positi
         len as f64 / 1e6,
         started.elapsed().as_secs_f64()
     );
-    replace(server, link, file, len, position)
+    let failed = |why: &dyn Display| End::Failed(format!("loading the data: {why}"));
+    file.seek(SeekFrom::Start(0)).map_err(|error| failed(&error))?;
+    let input = Loading { file, link, told_at: Instant::now() };
+    replace(server, input, len, position, |error| failed(&error))
 }
 
 /// How the data ends.
@@ -86,11 +103,11 @@ fn parse(line: &str) -> Result<Length, End> {
     }
 }
 
-/// Data on its way: what is read of it is in the file, too.
+/// Data on its way: what is read of it is in the file, too, if there is one.
 struct Incoming<'a> {
     server: &'static Server,
     link: &'a mut Link,
-    file: &'a mut File,
+    file: Option<&'a mut File>,
     end: Length,
     is_over: bool,
     /// Bytes so far.
@@ -122,7 +139,9 @@ impl Incoming<'_> {
     /// Takes the first bytes of the data.
     fn take(&mut self, buf: &mut [u8], len: usize) -> io::Result<()> {
         buf[..len].copy_from_slice(&self.link.bytes()[..len]);
-        self.file.write_all(&buf[..len])?;
+        if let Some(file) = &mut self.file {
+            file.write_all(&buf[..len])?;
+        }
         self.link.take(len);
         self.len += len as u64;
         if let Length::Left(left) = &mut self.end {
@@ -187,40 +206,45 @@ impl Read for Loading<'_> {
     }
 }
 
-/// Makes the data in a file, which was checked, the data of this server.
-fn replace(server: &'static Server, link: &mut Link, mut file: File, len: u64, position: Position) -> Result<(), End> {
-    let failed = |why: String| End::Failed(format!("loading the data: {why}"));
-    file.seek(SeekFrom::Start(0)).map_err(|error| failed(error.to_string()))?;
+/// Makes the data that is read from `input` the data of this server. `total_bytes`: its length, 0 if that is not known.
+fn replace(
+    server: &'static Server,
+    mut input: impl Read + Send,
+    total_bytes: u64,
+    position: Position,
+    failed: impl Fn(LoadError) -> End,
+) -> Result<u64, End> {
     if !server.snapshots.abort_and_wait("other data is loaded") {
-        return Err(failed("a snapshot does not end".to_owned()));
+        return Err(End::Failed("loading the data: a snapshot does not end".to_owned()));
     }
     on_saving_thread(server, turn_off);
     let held = server.host.replica.hold_stream();
-    server.loading.begin(server.clock.unix_ms() / 1000, len);
-    let whole = Whole;
-    {
-        let alone = alone(server);
-        empty(server.engine());
-        drop(alone);
-    }
-    let rules = Rules { expired: Expired::Loaded, present: Present::Refused };
-    let input = Loading { file, link, told_at: Instant::now() };
-    let loaded =
-        FileReader::new(input).map_err(Into::into).and_then(|reader| load_rdb(server, reader, rules)).map(drop);
-    if loaded.is_err() {
-        // A part of the data is none.
-        let alone = alone(server);
-        empty(server.engine());
-        drop(alone);
-    }
-    std::mem::forget(whole);
-    let position = if loaded.is_ok() { position } else { Position { id: server.new_replid(), offset: 0 } };
-    server.replication.history.take_over(position);
-    server.replication.history.set_db(Some(server.loading.stream_db()));
-    let (keys, changes) = (server.loading.progress().keys, server.stats.changes());
-    server.loading.end();
+    let replaced = begin_empty(server, total_bytes).and_then(|()| {
+        let whole = Whole;
+        let rules = Rules { expired: Expired::Loaded, present: Present::Refused };
+        let loaded = FileReader::new(&mut input)
+            .map_err(Into::into)
+            .and_then(|reader| load_rdb(server, reader, rules))
+            .map(drop);
+        // Bytes behind the data are passed over.
+        let loaded = loaded.and_then(|()| Ok(io::copy(&mut input, &mut io::sink()).map_err(RdbError::Io)?));
+        if loaded.is_err() {
+            // A part of the data is none.
+            let alone = alone(server);
+            empty(server.engine());
+            drop(alone);
+        }
+        std::mem::forget(whole);
+        let position = if loaded.is_ok() { position } else { Position { id: server.new_replid(), offset: 0 } };
+        server.replication.history.take_over(position);
+        server.replication.history.set_db(Some(server.loading.stream_db()));
+        let (keys, changes) = (server.loading.progress().keys, server.stats.changes());
+        server.loading.end();
+        server.snapshots.note(|facts| facts.saved_changes = changes);
+        let epoch = server.replication.history.epoch();
+        loaded.map(|_| (keys, epoch)).map_err(failed)
+    });
     drop(held);
-    server.snapshots.note(|facts| facts.saved_changes = changes);
     on_saving_thread(server, |server| {
         let config = server.host.config.read().clone();
         if config.appendonly
@@ -229,13 +253,30 @@ fn replace(server: &'static Server, link: &mut Link, mut file: File, len: u64, p
             tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
         }
     });
-    match loaded {
-        Ok(()) => {
-            tracing::info!("The data of the primary is loaded: {keys} keys");
-            Ok(())
+    replaced.map(|(keys, epoch)| {
+        tracing::info!("The data of the primary is loaded: {keys} keys");
+        epoch
+    })
+}
+
+/// Begins to load into an empty keyspace. Until what has the keyspace lets go of it, clients are served.
+///
+/// # Errors
+/// Another role was asked for before that.
+fn begin_empty(server: &'static Server, total_bytes: u64) -> Result<(), End> {
+    let alone = loop {
+        if server.host.replica.is_asked() {
+            return Err(End::Interrupted);
         }
-        Err(error) => Err(failed(error.to_string())),
-    }
+        if let Some(alone) = server.alone_unless_busy() {
+            break alone;
+        }
+        std::thread::sleep(LOOK_PERIOD);
+    };
+    server.loading.begin(server.clock.unix_ms() / 1000, total_bytes);
+    empty(server.engine());
+    drop(alone);
+    Ok(())
 }
 
 /// Has the thread for files do something, and waits for it: no other change of the log comes in between.

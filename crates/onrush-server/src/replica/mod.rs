@@ -114,6 +114,8 @@ fn try_follow(
     let mut link = link::Link::open(server, primary)?;
     role.set_link(|facts| facts.state = LinkState::Handshake);
     handshake::introduce(server, &mut link)?;
+    // Whoever replaces the data from here on begins another epoch, and then the stream is not that of the data.
+    let mut epoch = server.replication.history.epoch();
     let answer = handshake::ask_for_stream(server, &mut link, follower.is_some())?;
     if !matches!(answer, handshake::Answer::Refuses(_)) && server.end_failover() {
         tracing::info!("{primary} has taken over from this server");
@@ -123,20 +125,20 @@ fn try_follow(
         handshake::Answer::Continues(id) => {
             if let Some(id) = id.filter(|id| *id != server.replication.history.position().id) {
                 server.replication.history.rename(id);
+                epoch += 1;
             }
             tracing::info!("The primary {primary} goes on where this replica was: partial resynchronization");
         }
         handshake::Answer::SendsAll(position) => {
             role.set_link(|facts| facts.state = LinkState::Sync);
             *follower = None;
-            full_sync::receive(server, &mut link, position)?;
+            epoch = full_sync::receive(server, &mut link, position)?;
         }
     }
     role.set_link(|facts| {
         *facts = LinkFacts { state: LinkState::Connected, last_io: Some(Instant::now()), ..LinkFacts::default() }
     });
-    let epoch = server.replication.history.epoch();
-    let end = follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link);
+    let end = follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link, epoch);
     if server.replication.history.epoch() != epoch {
         // The data is not what this client has executed.
         *follower = None;

@@ -98,14 +98,15 @@ impl Follower {
         Self { runner, client, epoch: 0 }
     }
 
-    /// Executes what the primary sends until the link ends. Parts of the stream that have not come whole are dropped then.
-    pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link) -> Result<Infallible, End> {
+    /// Executes what the primary sends until the link ends, or the history is not in this `epoch` any more. Parts of the
+    /// stream that have not come whole are dropped then.
+    pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link, epoch: u64) -> Result<Infallible, End> {
         let mut scan = StreamScan::default();
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         told.tell(server, link)?;
         let listed = Listed::new(server, link);
-        self.epoch = server.replication.history.epoch();
+        self.epoch = epoch;
         loop {
             let mut is_asked = false;
             while let Some(part) = scan.next(link.bytes()).map_err(|error| End::Failed(error.to_string()))? {

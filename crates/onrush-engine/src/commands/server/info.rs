@@ -314,10 +314,12 @@ fn loading(engine: &Engine, text: &mut Text) {
     text.line("loading_total_bytes", total);
     text.zeros(&["loading_rdb_used_mem"]);
     text.line("loading_loaded_bytes", loaded);
-    text.line("loading_loaded_perc", format_args!("{:.2}", loaded as f64 * 100.0 / total.max(1) as f64));
+    // What a primary sends may have no length.
+    let percent = if total == 0 { 0.0 } else { loaded as f64 * 100.0 / total as f64 };
+    text.line("loading_loaded_perc", format_args!("{percent:.2}"));
     let elapsed_s = (engine.clock.unix_ms() / 1000 - progress.started_s).max(1) as u64;
     let left_s = total.saturating_sub(loaded) / (loaded / elapsed_s).max(1);
-    text.line("loading_eta_seconds", if loaded == 0 { 1 } else { left_s });
+    text.line("loading_eta_seconds", if loaded == 0 || total == 0 { 1 } else { left_s });
 }
 
 fn stats(engine: &Engine, text: &mut Text) {
