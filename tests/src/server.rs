@@ -34,18 +34,33 @@ pub enum Oracle {
     Older,
     /// 8.2, which `make tools` fetches.
     Newer,
+    /// Valkey, which `make tools` fetches: a partner in replication, whose replies are not compared.
+    Valkey,
 }
 
 impl Oracle {
-    /// Both.
+    /// Those that replies are compared with.
     pub const ALL: [Oracle; 2] = [Oracle::Older, Oracle::Newer];
 
-    /// Its binary. The older: `REDIS_SERVER_BIN`, else `redis-server` on the search path. The newer: `REDIS_NEWER_SERVER_BIN`,
-    /// else where `make tools` puts it in the target folder.
+    /// Those that replicate with Onrush.
+    pub const PARTNERS: [Oracle; 3] = [Oracle::Older, Oracle::Newer, Oracle::Valkey];
+
+    /// As it is told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Oracle::Older => "redis-server 7.0",
+            Oracle::Newer => "redis-server 8.2",
+            Oracle::Valkey => "Valkey",
+        }
+    }
+
+    /// Its binary. The older: `REDIS_SERVER_BIN`, else `redis-server` on the search path. The others: `REDIS_NEWER_SERVER_BIN`
+    /// and `VALKEY_SERVER_BIN`, else where `make tools` puts them in the target folder.
     pub fn bin(self) -> PathBuf {
         let (variable, default) = match self {
             Oracle::Older => ("REDIS_SERVER_BIN", "redis-server".into()),
             Oracle::Newer => ("REDIS_NEWER_SERVER_BIN", target().join("oracle/redis-server")),
+            Oracle::Valkey => ("VALKEY_SERVER_BIN", target().join("oracle/valkey-server")),
         };
         std::env::var_os(variable).map_or(default, PathBuf::from)
     }

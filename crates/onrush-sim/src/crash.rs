@@ -18,7 +18,7 @@ use onrush_engine::shared::Parts;
 use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
 use onrush_engine::snapshot::run::{At, begin, run};
 use onrush_persist::rdb::{Batch, FileReader, FileWriter};
-use onrush_persist::{CommandLog, Record, Sink};
+use onrush_persist::{CommandLog, FOR_LOG, FOR_REPLICAS, Record, Sink};
 use onrush_store::Random;
 use parking_lot::Mutex;
 
@@ -71,7 +71,9 @@ struct Follower(Arc<Mutex<Vec<Logged>>>);
 
 impl Sink for Follower {
     fn record(&mut self, record: Record<'_>) {
-        let commands = record.commands().map(|(db, bytes)| (db, bytes.to_vec())).collect();
+        // Notes of replication are no data.
+        let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
+        let commands = data.map(|(db, bytes)| (db, bytes.to_vec())).collect();
         self.0.lock().push(Logged { lsn: record.lsn, commands });
     }
 }

@@ -8,7 +8,7 @@
 //! same history, byte for byte.
 //!
 //! Meanwhile snapshots are taken. After a round a power failure is simulated ([`crash`]): another engine loads what a
-//! disk would have.
+//! disk would have. Other engines are replicas ([`replica`]): they follow over links that break, restart and take over.
 
 pub mod check;
 mod client;
@@ -16,6 +16,7 @@ pub mod command;
 mod crash;
 pub mod history;
 pub mod model;
+mod replica;
 pub mod reply;
 pub mod scheduler;
 pub mod simulation;

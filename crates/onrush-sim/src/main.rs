@@ -78,6 +78,9 @@ struct Progress {
     commands: AtomicU64,
     undecided: AtomicU64,
     longest_wait: AtomicU64,
+    full_syncs: AtomicU64,
+    partial_syncs: AtomicU64,
+    promotions: AtomicU64,
     has_failed: AtomicBool,
     failures: Mutex<Vec<Failure>>,
 }
@@ -93,6 +96,9 @@ impl Progress {
             commands: AtomicU64::new(0),
             undecided: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),
+            full_syncs: AtomicU64::new(0),
+            partial_syncs: AtomicU64::new(0),
+            promotions: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             failures: Mutex::default(),
         }
@@ -103,10 +109,13 @@ impl Progress {
         let seconds = self.started.elapsed().as_secs_f64();
         println!(
             "{seeds} seeds, {commands} commands in {seconds:.0} s: {:.0} commands a second; {} histories undecided; \
-             threads waited for others for up to {} steps",
+             threads waited for others for up to {} steps; replicas: {} full and {} partial synchronizations, {} promotions",
             commands as f64 / seconds,
             self.undecided.load(Relaxed),
-            self.longest_wait.load(Relaxed)
+            self.longest_wait.load(Relaxed),
+            self.full_syncs.load(Relaxed),
+            self.partial_syncs.load(Relaxed),
+            self.promotions.load(Relaxed)
         );
     }
 
@@ -127,6 +136,9 @@ impl Progress {
                     self.commands.fetch_add(outcome.commands, Relaxed);
                     self.undecided.fetch_add(outcome.undecided, Relaxed);
                     self.longest_wait.fetch_max(outcome.longest_wait, Relaxed);
+                    self.full_syncs.fetch_add(outcome.syncs[0], Relaxed);
+                    self.partial_syncs.fetch_add(outcome.syncs[1], Relaxed);
+                    self.promotions.fetch_add(outcome.promotions, Relaxed);
                 }
                 Err(failure) => {
                     self.has_failed.store(true, Relaxed);

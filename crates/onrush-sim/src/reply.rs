@@ -52,6 +52,11 @@ impl Reply {
         })
     }
 
+    /// The elements of an array; others have none.
+    pub fn items(self) -> Vec<Self> {
+        if let Self::Array(replies) = self { replies } else { Vec::new() }
+    }
+
     /// The same array, sorted: for replies whose elements come in any order.
     pub fn sorted(self) -> Self {
         match self {

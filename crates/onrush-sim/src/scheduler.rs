@@ -25,8 +25,15 @@ const STEPS_MAX: u64 = 200_000;
 const WAIT_STEPS_MAX: u64 = 20_000;
 
 /// What threads wait for that have nothing to do.
-const RESTS: [&str; 5] =
-    ["something to do", "the others", "the next round", "a long command", "a moment for a snapshot"];
+const RESTS: [&str; 7] = [
+    "something to do",
+    "the others",
+    "the next round",
+    "a long command",
+    "a moment for a snapshot",
+    "the stream",
+    "something to read",
+];
 
 /// One of this many choices may go to the thread that sleeps.
 const SLEEPER_RARITY: usize = 24;

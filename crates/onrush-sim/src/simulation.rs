@@ -24,6 +24,7 @@ use crate::client::Client;
 use crate::command::{Command, DATABASES, key_name};
 use crate::crash::Restarted;
 use crate::history::{Call, Fate, History, Lsns};
+use crate::replica::{REPLICAS, Replicas};
 use crate::reply::Reply;
 use crate::scheduler::{Scheduler, VirtualThread};
 use crate::time;
@@ -39,11 +40,14 @@ const PIPELINES: usize = 34;
 /// Milliseconds that pass in vain, while no thread can go on, before the simulation counts as stuck.
 const VAIN_TICKS_MAX: usize = 200;
 
-/// Names of the threads, without further workers.
-const NAMES: [&str; 6] = ["long", "maintenance", "snapshot", "worker 0", "worker 1", "worker 2"];
+/// Names of the threads that there always are, before the workers.
+const OTHERS: [&str; 3] = ["long", "maintenance", "snapshot"];
 
-/// How many of them are not workers.
-const OTHERS: usize = 3;
+/// Names of workers.
+const WORKERS: [&str; 3] = ["worker 0", "worker 1", "worker 2"];
+
+/// Names of the threads of replicas, behind the workers.
+const FOLLOWERS: [&str; REPLICAS + 1] = ["replica 0", "replica 1", "reader"];
 
 /// Connections that are killed in a round, at most.
 const KILLS_MAX: usize = 2;
@@ -80,13 +84,14 @@ struct Plan {
     kills: bool,
     /// Whether there is a log, and snapshots are taken.
     crashes: bool,
+    replicas: bool,
     mix: Mix,
 }
 
 impl Plan {
     fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        Self {
+        let mut plan = Self {
             seed,
             workers: 2 + random.below(2),
             clients: 4 + random.below(3),
@@ -96,11 +101,16 @@ impl Plan {
             kills: random.below(2) == 0,
             mix: Mix::draw(&mut random),
             crashes: random.below(2) == 0,
-        }
+            replicas: random.below(3) == 0,
+        };
+        // The stream for replicas selects databases, too.
+        plan.mix.selects = plan.replicas && plan.mix.whole_databases;
+        plan
     }
 
-    fn threads(&self) -> &'static [&'static str] {
-        &NAMES[..OTHERS + self.workers]
+    fn threads(&self) -> Vec<&'static str> {
+        let followers = if self.replicas { &FOLLOWERS[..] } else { &[] };
+        [&OTHERS, &WORKERS[..self.workers], followers].concat()
     }
 
     /// A seed for something that this simulation draws.
@@ -128,13 +138,15 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
         ..Parts::default()
     };
     let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+    let replicas = if plan.replicas { Replicas::new(plan.seed_of(6, 0), plan.mix.keys) } else { Replicas::default() };
     time::set(None);
     let (results, result) = channel();
-    let scheduler = Scheduler::new(seed, plan.threads(), results.clone());
-    let world = World::new(engine, Arc::clone(&scheduler), time, plan.clients, results);
+    let scheduler = Scheduler::new(seed, &plan.threads(), results.clone());
+    let world = World::new(engine, Arc::clone(&scheduler), time, (plan.clients, replicas), results);
     if plan.crashes {
         world.disk.follow(&engine.log);
     }
+    let followers = OTHERS.len() + plan.workers;
     let threads: Vec<_> = (0..plan.threads().len())
         .map(|index| {
             let (world, plan) = (Arc::clone(&world), Arc::clone(&plan));
@@ -144,7 +156,9 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
                     0 => execute_long(&world, thread),
                     1 => maintain(&world, &plan, thread),
                     2 => save(&world, &plan),
-                    _ => work(&world, &plan, thread, index - OTHERS),
+                    _ if index < followers => work(&world, &plan, thread, index - OTHERS.len()),
+                    _ if index < followers + REPLICAS => follow(&world, &plan, index - followers),
+                    _ => read(&world, &plan),
                 }
             })
         })
@@ -166,7 +180,11 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
 }
 
 /// The thread for long commands.
-fn execute_long(world: &World, _: &VirtualThread) {
+fn execute_long(world: &World, thread: &VirtualThread) {
+    // It is the first thread that has the turn.
+    thread.set_alone(true);
+    world.replicas.begin(world);
+    thread.set_alone(false);
     let Some(tasks) = LongTasks::open(world.engine) else { world.fail("There is a thread for long commands already") };
     let mut long = LongWorker::new(tasks);
     for round in 0..ROUNDS {
@@ -190,8 +208,44 @@ fn save(world: &World, plan: &Plan) {
                 let purpose = if random.below(2) == 0 { Purpose::File } else { Purpose::LogBase };
                 world.disk.save(world.engine, purpose);
                 schedule::point();
+            } else if world.replicas.service.serve(world.engine) {
+                schedule::point();
             } else {
                 schedule::blocked("a moment for a snapshot");
+            }
+        }
+        meet(world, round);
+    }
+}
+
+/// The thread of a replica.
+fn follow(world: &World, plan: &Plan, nth: usize) {
+    // Its clock stands still.
+    time::set(None);
+    let mut random = Random::new(plan.seed_of(30 + nth, 0));
+    for round in 0..ROUNDS {
+        while !world.is_round_over() {
+            if world.replicas.turn(world, nth, &mut random) {
+                schedule::point();
+            } else {
+                schedule::blocked("the stream");
+            }
+        }
+        meet(world, round);
+    }
+}
+
+/// The thread that reads replicas.
+fn read(world: &World, plan: &Plan) {
+    time::set(None);
+    let mut random = Random::new(plan.seed_of(40, 0));
+    for round in 0..ROUNDS {
+        let mut reads = 0;
+        while !world.is_round_over() {
+            if world.replicas.read(world, &mut reads, &mut random) {
+                schedule::point();
+            } else {
+                schedule::blocked("something to read");
             }
         }
         meet(world, round);
@@ -329,10 +383,15 @@ fn end_round(
     if let Some(restarted) = restarted {
         undecided += try_crashes(world, plan, restarted, &before);
     }
+    if plan.replicas {
+        undecided += try_replicas(world, plan, &before);
+    }
     client.run(runner, "FLUSHALL\n");
+    world.replicas.begin_round(world);
     let mut outcome = world.outcome.lock();
     outcome.commands += commands;
     outcome.undecided += undecided;
+    outcome.syncs = world.replicas.syncs();
     outcome.steps = thread.steps();
     outcome.longest_wait = thread.longest_wait();
     drop(outcome);
@@ -365,6 +424,44 @@ fn try_crashes(world: &World, plan: &Plan, restarted: &mut Restarted, history: &
             Verdict::Explained => {}
         }
     }
+    undecided
+}
+
+/// Reads what replicas have, which is what the primary had at a time: with every write that they had acknowledged. Then the one
+/// that has most takes over, or all follow the primary. Returns how many histories the checker gave up on.
+fn try_replicas(world: &World, plan: &Plan, history: &History) -> u64 {
+    let mut random = Random::new(plan.seed_of(7, world.round()));
+    world.engine.log.flush();
+    let mut undecided = 0;
+    let known = world.replicas.known(world);
+    let promoted = known.last().filter(|_| random.below(2) == 0).map(|(nth, _)| *nth);
+    for (nth, lsns) in known.into_iter().filter_map(|(nth, lsns)| Some((nth, lsns?))) {
+        let engine = world.replicas.all[nth].lock().engine;
+        let (mut client, mut runner) = (LocalClient::new(engine), Runner::new(engine, 0));
+        let (mut refused, mut is_undecided) = (None, false);
+        for lsn in lsns.clone() {
+            let mut known = history.left_by_crash(lsn);
+            read_all(world, plan, (&mut client, &mut runner), &mut known);
+            match check(&known) {
+                Verdict::Explained => {
+                    (refused, is_undecided) = (None, false);
+                    break;
+                }
+                Verdict::Undecided => is_undecided = true,
+                Verdict::Refused => refused = refused.or(Some(known)),
+            }
+        }
+        undecided += u64::from(is_undecided);
+        if let Some(known) = refused.filter(|_| !is_undecided) {
+            let told = explain(&known);
+            world.fail(&format!("Replica {nth} has the records up to one of {lsns:?}:\n{told}"));
+        }
+    }
+    time::set(None);
+    world.replicas.settle(world, promoted);
+    world.replicas.judge(world);
+    time::set(Some(world.time()));
+    world.outcome.lock().promotions += u64::from(promoted.is_some());
     undecided
 }
 

@@ -37,6 +37,8 @@ pub struct Mix {
     pub pauses: bool,
     /// FLUSHALL, SWAPDB and SELECT.
     pub whole_databases: bool,
+    /// Many a SELECT.
+    pub selects: bool,
 }
 
 impl Mix {
@@ -54,6 +56,7 @@ impl Mix {
             expires: random.below(3) == 0,
             pauses: random.below(3) == 0,
             whole_databases: random.below(2) == 0,
+            selects: false,
         }
     }
 }
@@ -86,7 +89,11 @@ impl Workload {
             };
             return vec![command; len];
         }
-        (0..len).map(|_| if self.random.below(9) == 0 { self.together(now_ms) } else { self.command(now_ms) }).collect()
+        let selects = self.mix.selects && self.random.below(4) == 0;
+        let select = selects.then(|| Command::Select(self.random.below(DATABASES)));
+        let mut one = || if self.random.below(9) == 0 { self.together(now_ms) } else { self.command(now_ms) };
+        let commands: Vec<Command> = (0..len).map(|_| one()).collect();
+        select.into_iter().chain(commands).collect()
     }
 
     /// Some commands that belong together.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::crash::Disk;
 use crate::history::{Fate, History};
+use crate::replica::Replicas;
 use crate::reply::Reply;
 use crate::scheduler::Scheduler;
 use crate::time::Time;
@@ -48,6 +49,10 @@ pub struct Outcome {
     pub longest_wait: u64,
     /// Hash of all histories.
     pub hash: u64,
+    /// How often replicas got all data, and how often they went on where they were.
+    pub syncs: [u64; 2],
+    /// Replicas that became primaries.
+    pub promotions: u64,
 }
 
 /// See the module's text.
@@ -62,6 +67,8 @@ pub struct World {
     pub outcome: Mutex<Outcome>,
     /// What survives a crash.
     pub disk: Disk,
+    /// The replicas, if there are any.
+    pub replicas: Replicas,
     time: Time,
     clients: Mutex<Clients>,
     results: Mutex<Sender<Result<(), String>>>,
@@ -86,12 +93,12 @@ impl Clients {
 }
 
 impl World {
-    /// Before the first round, with this many clients. `results` gets the end.
+    /// Before the first round, with this many clients and these replicas. `results` gets the end.
     pub fn new(
         engine: &'static Engine,
         scheduler: Arc<Scheduler>,
         time: Time,
-        clients: usize,
+        (clients, replicas): (usize, Replicas),
         results: Sender<Result<(), String>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -100,6 +107,7 @@ impl World {
             history: Mutex::default(),
             outcome: Mutex::default(),
             disk: Disk::default(),
+            replicas,
             time,
             clients: Mutex::new(Clients::new(clients)),
             results: Mutex::new(results),

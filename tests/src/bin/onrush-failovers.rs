@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{Parser, ValueEnum};
-use onrush_tests::failovers::group::{Kind, Login};
+use onrush_tests::failovers::group::Kind;
+use onrush_tests::failovers::node::Login;
 use onrush_tests::failovers::{self, Fault, Options};
 use onrush_tests::filter::check_names;
 use onrush_tests::server::{Oracle, onrush_bin};
@@ -18,8 +19,21 @@ enum Servers {
     Redis,
     /// redis-server 7.0
     Redis70,
+    Valkey,
     /// Onrush and redis-server 7.0, which has no data of 8.2
     Mixed,
+    /// Onrush and Valkey
+    MixedValkey,
+}
+
+/// Whose Sentinels.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sentinels {
+    /// redis-server 8.2
+    Redis,
+    /// redis-server 7.0
+    Redis70,
+    Valkey,
 }
 
 /// How servers are logged in to.
@@ -51,7 +65,16 @@ struct Args {
     /// How clients, replicas and Sentinels log in
     #[arg(long, value_enum, default_value = "none")]
     login: Logins,
-    /// Only these faults: kill, stop, planned, restart, replica-kill
+    /// Whose Sentinels there are
+    #[arg(long, value_enum, default_value = "redis70")]
+    sentinels: Sentinels,
+    /// Replicas and Sentinels use TLS
+    #[arg(long)]
+    tls: bool,
+    /// Each server is on a host of its own (a network namespace, which only root can make), and may be cut off
+    #[arg(long)]
+    network: bool,
+    /// Only these faults: kill, stop, planned, restart, replica-kill, cut
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     faults: Vec<String>,
     /// Directives for every Onrush: "appendfsync always"
@@ -93,15 +116,27 @@ fn main() -> ExitCode {
 fn options(args: Args) -> Result<Options, String> {
     check_names(&args.faults, Fault::ALL.map(Fault::name)).map_err(|why| format!("--faults: {why}"))?;
     let is_chosen = |fault: &Fault| args.faults.is_empty() || args.faults.iter().any(|name| name == fault.name());
-    let (newer, older) = (Kind::Redis(Oracle::Newer), Kind::Redis(Oracle::Older));
+    let is_chosen = |fault: &Fault| is_chosen(fault) && (args.network || *fault != Fault::Cut);
+    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(is_chosen).collect();
+    if faults.is_empty() {
+        return Err("--faults: a cut needs --network".to_owned());
+    }
+    let (newer, older) = (Kind::Other(Oracle::Newer), Kind::Other(Oracle::Older));
+    let valkey = Kind::Other(Oracle::Valkey);
     let servers = match args.servers {
         Servers::Onrush => [Kind::Onrush; 3],
         Servers::Redis => [newer; 3],
         Servers::Redis70 => [older; 3],
+        Servers::Valkey => [valkey; 3],
         Servers::Mixed => [Kind::Onrush, older, Kind::Onrush],
+        Servers::MixedValkey => [Kind::Onrush, valkey, Kind::Onrush],
     };
     if args.replicas > 0 && servers.iter().any(|kind| *kind != Kind::Onrush) {
         return Err("--replicas: redis-server holds no replies for replicas; choose 0".to_owned());
+    }
+    let lacks_tls = matches!(args.sentinels, Sentinels::Redis) || servers.contains(&newer);
+    if args.tls && lacks_tls {
+        return Err("--tls: the redis-server 8.2 that there is has been built without TLS".to_owned());
     }
     let by_clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
     Ok(Options {
@@ -109,12 +144,19 @@ fn options(args: Args) -> Result<Options, String> {
         seed: args.seed.unwrap_or_else(by_clock),
         replicas: args.replicas,
         servers,
+        sentinels: match args.sentinels {
+            Sentinels::Redis => Oracle::Newer,
+            Sentinels::Redis70 => Oracle::Older,
+            Sentinels::Valkey => Oracle::Valkey,
+        },
+        encrypted: args.tls,
+        network: args.network,
         login: match args.login {
             Logins::None => Login::None,
             Logins::Password => Login::Password,
             Logins::User => Login::User,
         },
-        faults: Fault::ALL.into_iter().filter(is_chosen).collect(),
+        faults,
         directives: args.directive,
         progress: !args.quiet,
         onrush_bin: onrush_bin(),

@@ -1,184 +1,45 @@
 //! Three servers and three Sentinels.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
 
 use super::Options;
+use super::network::Network;
+use super::node::{Login, Node, Place, wait};
 use crate::argv;
+use crate::certificates::certificates;
 use crate::client::Conn;
-use crate::port::Port;
-use crate::process;
 use crate::resp::Value;
 use crate::server::{Oracle, TempDir};
 
 /// The name of the primary among Sentinels.
 const NAME: &str = "group";
 
-/// How often a state is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How long one command may take.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Onrush.
     Onrush,
-    /// redis-server.
-    Redis(Oracle),
-}
-
-/// How servers are logged in to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Login {
-    /// Not at all.
-    #[default]
-    None,
-    /// By the password of the default user.
-    Password,
-    /// As a user with rights; the default user is off.
-    User,
-}
-
-/// The user and the password.
-const USER: &str = "operator";
-const PASSWORD: &str = "let-me-in";
-
-impl Login {
-    fn of_server(self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Password => format!("requirepass {PASSWORD}\nmasterauth {PASSWORD}\n"),
-            Self::User => format!(
-                "user {USER} on >{PASSWORD} ~* &* +@all\nuser default off\nmasteruser {USER}\nmasterauth {PASSWORD}\n"
-            ),
-        }
-    }
-
-    fn of_sentinel(self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Password => format!("sentinel auth-pass {NAME} {PASSWORD}\n"),
-            Self::User => format!("sentinel auth-user {NAME} {USER}\nsentinel auth-pass {NAME} {PASSWORD}\n"),
-        }
-    }
-
-    /// Connects to a server and logs in.
-    ///
-    /// # Errors
-    /// The system's; what it replies but OK.
-    pub fn connect(self, port: u16) -> Result<Conn, String> {
-        let mut conn = Conn::tcp(port).map_err(|error| error.to_string())?;
-        conn.set_timeout(REPLY_TIMEOUT);
-        let auth = match self {
-            Self::None => return Ok(conn),
-            Self::Password => argv!["AUTH", PASSWORD],
-            Self::User => argv!["AUTH", USER, PASSWORD],
-        };
-        match conn.try_call(&auth).map_err(|error| error.to_string())? {
-            reply if reply == b"+OK\r\n" => Ok(conn),
-            other => Err(String::from_utf8_lossy(&other).into_owned()),
-        }
-    }
-}
-
-/// A process with a folder, a port and a configuration of its own; it is killed at the end.
-struct Node {
-    bin: PathBuf,
-    args: Vec<&'static str>,
-    dir: TempDir,
-    port: Port,
-    login: Login,
-    child: Option<Child>,
-}
-
-impl Node {
-    fn new(bin: PathBuf, args: &[&'static str], login: Login, config: impl FnOnce(u16, &str) -> String) -> Self {
-        let (dir, port) = (TempDir::new(), Port::choose());
-        let text = config(port.number(), dir.0.to_str().unwrap_or_default());
-        fs::write(dir.0.join("conf"), text).expect("the configuration is written");
-        Self { bin, args: args.to_vec(), dir, port, login, child: None }
-    }
-
-    fn start(&mut self) -> Result<(), String> {
-        let log = File::options().create(true).append(true).open(self.dir.0.join("log")).map_err(|e| e.to_string())?;
-        let mut command = Command::new(&self.bin);
-        command.arg(self.dir.0.join("conf")).args(&self.args).current_dir(&self.dir.0).stdin(Stdio::null());
-        command.stdout(log.try_clone().map_err(|e| e.to_string())?).stderr(log);
-        self.child = Some(command.spawn().map_err(|e| format!("can't start {}: {e}", self.bin.display()))?);
-        wait("a server answers", REPLY_TIMEOUT * 4, || match self.ask("PING") {
-            Ok(reply) if reply.text() == "PONG" || reply.text().starts_with("LOADING") => Ok(()),
-            Ok(reply) => Err(reply.text()),
-            Err(why) => Err(why),
-        })
-    }
-
-    fn ask(&self, line: &str) -> Result<Value, String> {
-        let mut conn = self.login.connect(self.port.number())?;
-        let argv = crate::argv::Argv::parse(line).map_err(|error| format!("{line}: {error:?}"))?;
-        let raw = conn.try_call(&argv).map_err(|error| format!("{line}: {error}"))?;
-        Value::parse(&raw)
-    }
-
-    fn signal(&self, name: &str) {
-        if let Some(child) = &self.child {
-            process::signal(child.id(), name);
-        }
-    }
-
-    fn wait_exit(&mut self) -> Result<(), String> {
-        let Some(child) = &mut self.child else { return Ok(()) };
-        wait("a server ends", Duration::from_secs(30), || match child.try_wait() {
-            Ok(Some(_)) => Ok(()),
-            _ => Err("it runs".to_owned()),
-        })?;
-        self.child = None;
-        Ok(())
-    }
-
-    fn log(&self) -> String {
-        let log = fs::read(self.dir.0.join("log")).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(25)..].join("\n");
-        format!("--- port {} ({}) ---\n{tail}", self.port.number(), self.bin.display())
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // It may have ended.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Looks until `look` finds what it wants.
-///
-/// # Errors
-/// The time is over; the text says what was found last.
-pub fn wait<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let until = Instant::now() + at_most;
-    loop {
-        match look() {
-            Ok(found) => return Ok(found),
-            Err(last) if Instant::now() > until => return Err(format!("waited for: {what}; last: {last}")),
-            Err(_) => std::thread::sleep(LOOK_EVERY),
-        }
-    }
+    /// redis-server or Valkey.
+    Other(Oracle),
 }
 
 /// See the module's text.
 pub struct Group {
     servers: Vec<Node>,
     sentinels: Vec<Node>,
-    /// How the servers are logged in to.
-    pub login: Login,
+    network: Option<Network>,
+    _certificates: Option<TempDir>,
+}
+
+/// The directives for TLS of a server or a Sentinel.
+fn encryption(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "tls-cert-file {folder}/server.crt\ntls-key-file {folder}/server.key\ntls-ca-cert-file {folder}/ca.crt\n\
+         tls-replication yes\n"
+    )
 }
 
 impl Group {
@@ -187,18 +48,33 @@ impl Group {
     /// # Errors
     /// One does not start.
     pub fn start(options: &Options) -> Result<Self, String> {
+        let encrypted = options.encrypted.then(TempDir::new);
+        encrypted.iter().for_each(|folder| certificates(&folder.0));
+        let mut network = if options.network { Some(Network::new()?) } else { None };
         let mut servers: Vec<Node> = Vec::new();
         for kind in options.servers {
             let bin = match kind {
                 Kind::Onrush => options.onrush_bin.clone(),
-                Kind::Redis(oracle) => oracle.bin(),
+                Kind::Other(oracle) => oracle.bin(),
             };
-            let primary = servers.first().map(|first| first.port.number());
-            let mut node = Node::new(bin, &[], options.login, |port, dir| {
+            let host = match &mut network {
+                Some(network) => {
+                    let address = network.add_host()?;
+                    (address, Some(network.space(address)))
+                }
+                None => (Ipv4Addr::LOCALHOST, None),
+            };
+            let primary = servers.first().map(|first| first.place().clone());
+            let mut node = Node::new((bin, &[]), host, options.login, |place, dir, more| {
+                let (address, port, socket, dir) = (place.address, place.port, place.socket.display(), dir.display());
                 let mut text = format!(
-                    "port {port}\nbind 127.0.0.1\ndir {dir}\nsave \"\"\nappendonly yes\nenable-debug-command yes\n\
-                     repl-diskless-sync-delay 0\n"
+                    "port {port}\nbind {address}\nunixsocket {socket}\ndir {dir}\nsave \"\"\nappendonly yes\n\
+                     protected-mode no\nenable-debug-command yes\nrepl-diskless-sync-delay 0\n"
                 );
+                if let Some(folder) = &encrypted {
+                    place.announced = more;
+                    text.push_str(&format!("tls-port {more}\n{}", encryption(&folder.0)));
+                }
                 text.push_str(&options.login.of_server());
                 if kind == Kind::Onrush {
                     options.directives.iter().for_each(|line| text.push_str(&format!("{line}\n")));
@@ -207,28 +83,38 @@ impl Group {
                     }
                 }
                 if let Some(primary) = primary {
-                    text.push_str(&format!("replicaof 127.0.0.1 {primary}\n"));
+                    text.push_str(&format!("replicaof {} {}\n", primary.address, primary.announced));
                 }
                 text
             });
             node.start()?;
             servers.push(node);
         }
-        let primary = servers[0].port.number();
+        let primary = servers[0].place();
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            let mut node = Node::new(Oracle::Older.bin(), &["--sentinel"], Login::None, |port, dir| {
+            let program = (options.sentinels.bin(), &["--sentinel"][..]);
+            let mut node = Node::new(program, (Ipv4Addr::LOCALHOST, None), Login::None, |place, dir, more| {
+                // Sentinels tell each other the address that they reach the servers from.
+                let here = network.as_ref().map_or_else(String::new, |network| format!(" {}", network.here()));
+                let tls = encrypted
+                    .as_ref()
+                    .map_or_else(String::new, |folder| format!("tls-port {more}\n{}", encryption(&folder.0)));
                 format!(
-                    "port {port}\nbind 127.0.0.1\ndir {dir}\nprotected-mode no\n\
-                     sentinel monitor {NAME} 127.0.0.1 {primary} 2\nsentinel down-after-milliseconds {NAME} 1000\n\
+                    "port {}\nbind 127.0.0.1{here}\ndir {}\nprotected-mode no\n{tls}\
+                     sentinel monitor {NAME} {} {} 2\nsentinel down-after-milliseconds {NAME} 1000\n\
                      sentinel failover-timeout {NAME} 6000\nsentinel parallel-syncs {NAME} 2\n{}",
-                    options.login.of_sentinel()
+                    place.port,
+                    dir.display(),
+                    primary.address,
+                    primary.announced,
+                    options.login.of_sentinel(NAME)
                 )
             });
             node.start()?;
             sentinels.push(node);
         }
-        let group = Self { servers, sentinels, login: options.login };
+        let group = Self { servers, sentinels, network, _certificates: encrypted };
         wait("the Sentinels know each other and the replicas", Duration::from_secs(40), || {
             group.sentinels.iter().try_for_each(|sentinel| {
                 let reply = sentinel.ask(&format!("SENTINEL master {NAME}"))?;
@@ -244,9 +130,15 @@ impl Group {
         Ok(group)
     }
 
-    /// The ports of the Sentinels.
-    pub fn sentinel_ports(&self) -> Vec<u16> {
-        self.sentinels.iter().map(|node| node.port.number()).collect()
+    /// Where all servers and all Sentinels are.
+    pub fn places(&self) -> Places {
+        let of = |nodes: &[Node]| nodes.iter().map(|node| node.place().clone()).collect();
+        Places { servers: of(&self.servers), sentinels: of(&self.sentinels) }
+    }
+
+    /// Where a server is.
+    pub fn place(&self, nth: usize) -> &Place {
+        self.servers[nth].place()
     }
 
     /// A connection to the primary.
@@ -254,8 +146,7 @@ impl Group {
     /// # Errors
     /// There is none that all agree on.
     pub fn connect(&self) -> Result<Conn, String> {
-        let primary = self.primary()?;
-        self.login.connect(self.servers[primary].port.number())
+        self.place(self.primary()?).connect()
     }
 
     /// The server that is the primary by all Sentinels and by its own word.
@@ -263,18 +154,26 @@ impl Group {
     /// # Errors
     /// What is seen instead.
     pub fn primary(&self) -> Result<usize, String> {
-        let mut ports: Vec<u16> = Vec::new();
-        for sentinel in &self.sentinels {
-            ports.push(primary_of(sentinel.port.number())?);
+        let places = self.places();
+        let told: Result<Vec<usize>, String> =
+            places.sentinels.iter().map(|sentinel| places.primary_by(sentinel)).collect();
+        let told = told?;
+        let nth = told[0];
+        if told.iter().any(|other| *other != nth) {
+            return Err(format!("the Sentinels tell {told:?}"));
         }
-        if ports.iter().any(|port| *port != ports[0]) {
-            return Err(format!("the Sentinels tell {ports:?}"));
-        }
-        let nth = self.servers.iter().position(|server| server.port.number() == ports[0]);
-        let nth = nth.ok_or_else(|| format!("no server has port {}", ports[0]))?;
         let role = self.servers[nth].ask("ROLE")?;
         let is_primary = role.items().is_some_and(|items| items[0].text() == "master");
-        if is_primary { Ok(nth) } else { Err(format!("port {}: {}", ports[0], role.text())) }
+        if is_primary { Ok(nth) } else { Err(format!("server {nth}: {}", role.text())) }
+    }
+
+    /// Cuts a server off from all others, or connects it again.
+    ///
+    /// # Errors
+    /// It has no network of its own, or `ip` fails.
+    pub fn set_connected(&self, nth: usize, is_connected: bool) -> Result<(), String> {
+        let network = self.network.as_ref().ok_or("the servers are not on hosts of their own")?;
+        network.connect(self.place(nth).address, is_connected)
     }
 
     /// Kills a server.
@@ -354,19 +253,19 @@ impl Group {
 
     fn look_at_replicas(&self, have_all: bool) -> Result<(), String> {
         let primary = self.primary()?;
-        let port = self.servers[primary].port.number().to_string();
+        let Place { address, announced, .. } = self.place(primary);
         let offset = field(&self.servers[primary], "master_repl_offset")?;
-        for server in &self.servers {
-            if server.port.number().to_string() == port {
-                continue;
+        for (nth, server) in self.servers.iter().enumerate().filter(|(nth, _)| *nth != primary) {
+            let follows = [field(server, "master_host")?, field(server, "master_port")?];
+            if follows != [address.to_string(), announced.to_string()] {
+                return Err(format!("server {nth} follows {follows:?}, not {address}:{announced}"));
             }
-            let follows = [field(server, "master_port")?, field(server, "master_link_status")?];
-            if follows != [port.as_str(), "up"] {
-                return Err(format!("port {} follows {follows:?}, not {port}", server.port.number()));
+            if field(server, "master_link_status")? != "up" {
+                return Err(format!("server {nth} has no link"));
             }
             let has = field(server, "slave_repl_offset")?;
             if have_all && has != offset {
-                return Err(format!("port {} is at {has}, not at {offset}", server.port.number()));
+                return Err(format!("server {nth} is at {has}, not at {offset}"));
             }
         }
         Ok(())
@@ -386,15 +285,31 @@ fn field(server: &Node, name: &str) -> Result<String, String> {
     value.map(|value| value.trim().to_owned()).ok_or_else(|| format!("no {name}: is it a replica?"))
 }
 
-/// The port of the primary, by a Sentinel.
-///
-/// # Errors
-/// It does not answer, or knows none.
-pub fn primary_of(sentinel: u16) -> Result<u16, String> {
-    let mut conn = Conn::tcp(sentinel).map_err(|error| error.to_string())?;
-    conn.set_timeout(REPLY_TIMEOUT);
-    let raw = conn.try_call(&argv!["SENTINEL", "get-master-addr-by-name", NAME]).map_err(|error| error.to_string())?;
-    let reply = Value::parse(&raw)?;
-    let port = reply.items().and_then(|items| items.get(1)?.text().parse().ok());
-    port.ok_or_else(|| format!("a Sentinel tells {}", reply.text()))
+/// Where all are.
+pub struct Places {
+    servers: Vec<Place>,
+    /// The Sentinels.
+    pub sentinels: Vec<Place>,
+}
+
+impl Places {
+    /// The server that a Sentinel tells as the primary.
+    ///
+    /// # Errors
+    /// It does not answer, or knows none.
+    pub fn primary_by(&self, sentinel: &Place) -> Result<usize, String> {
+        let ask = argv!["SENTINEL", "get-master-addr-by-name", NAME];
+        let raw = sentinel.connect()?.try_call(&ask).map_err(|error| error.to_string())?;
+        let reply = Value::parse(&raw)?;
+        let told = reply.items().map(|items| items.iter().map(Value::text).collect::<Vec<_>>()).unwrap_or_default();
+        let is_told = |server: &Place| told == [server.address.to_string(), server.announced.to_string()];
+        let nth = self.servers.iter().position(is_told);
+        nth.ok_or_else(|| format!("a Sentinel tells {}", reply.text()))
+    }
+
+    /// Where the primary is, by the first Sentinel that knows it.
+    pub fn primary(&self) -> Option<&Place> {
+        let nth = self.sentinels.iter().find_map(|sentinel| self.primary_by(sentinel).ok())?;
+        Some(&self.servers[nth])
+    }
 }

@@ -1,20 +1,25 @@
 //! Fail-overs by Redis's own Sentinel: three Sentinels, three servers, clients that write all the time. Each round draws a
 //! fault by the seed; when all servers are back and have the same data, every acknowledged write has to be there.
 //!
-//! [`group`] has the processes, [`writers`] the clients, [`report`] what is told at the end.
+//! [`group`] has the processes, each a [`node`], on hosts of a [`network`] if asked; [`writers`] has the clients, [`report`]
+//! what is told at the end.
 
 pub mod group;
+pub mod network;
+pub mod node;
 pub mod report;
 pub mod writers;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use group::{Group, Kind, Login};
+use group::{Group, Kind};
+use node::Login;
 use report::{Report, Round};
 use writers::Writers;
 
 use crate::rng::Rng;
+use crate::server::Oracle;
 
 /// How long the first acknowledgement after a fault may take, and how long it takes to have everything back at most.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -32,11 +37,15 @@ pub enum Fault {
     Restart,
     /// A replica is killed, and started again.
     ReplicaKill,
+    /// The primary is cut off from everybody but a client on its host, which goes on writing, until another one is the
+    /// primary.
+    Cut,
 }
 
 impl Fault {
     /// All.
-    pub const ALL: [Fault; 5] = [Fault::Kill, Fault::Stop, Fault::Planned, Fault::Restart, Fault::ReplicaKill];
+    pub const ALL: [Fault; 6] =
+        [Fault::Kill, Fault::Stop, Fault::Planned, Fault::Restart, Fault::ReplicaKill, Fault::Cut];
 
     /// As it is chosen and told.
     pub fn name(self) -> &'static str {
@@ -46,12 +55,13 @@ impl Fault {
             Self::Planned => "planned",
             Self::Restart => "restart",
             Self::ReplicaKill => "replica-kill",
+            Self::Cut => "cut",
         }
     }
 
     /// Whether another server has to be the primary afterwards.
     fn changes_primary(self) -> bool {
-        matches!(self, Self::Kill | Self::Stop | Self::Planned)
+        matches!(self, Self::Kill | Self::Stop | Self::Planned | Self::Cut)
     }
 }
 
@@ -66,8 +76,14 @@ pub struct Options {
     pub replicas: u32,
     /// What the servers are, one after the other.
     pub servers: [Kind; 3],
+    /// Whose Sentinels there are.
+    pub sentinels: Oracle,
     /// How they are logged in to.
     pub login: Login,
+    /// Whether replicas and Sentinels use TLS.
+    pub encrypted: bool,
+    /// Whether each server is on a host of its own, which needs root; [`Fault::Cut`] needs it.
+    pub network: bool,
     /// The faults to draw from.
     pub faults: Vec<Fault>,
     /// More lines for the configuration of every server that is Onrush.
@@ -86,11 +102,11 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let mut rng = Rng::new(options.seed);
     let mut group = Group::start(options)?;
     group.settle(PATIENCE)?;
-    let writers = Writers::start(&group, options.replicas);
+    let mut writers = Writers::start(&group, options.replicas);
     let mut report = Report::new(options);
     for number in 1..=options.rounds {
         let fault = options.faults[rng.below(options.faults.len())];
-        let round = play(&mut group, &writers, fault, number, &mut rng);
+        let round = play(&mut group, &mut writers, fault, number, &mut rng);
         let round = round.map_err(|why| format!("round {number}, {}: {why}\n{}", fault.name(), group.logs()))?;
         if options.progress {
             println!("{round}");
@@ -100,7 +116,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(report)
 }
 
-fn play(group: &mut Group, writers: &Writers, fault: Fault, number: u32, rng: &mut Rng) -> Result<Round, String> {
+fn play(group: &mut Group, writers: &mut Writers, fault: Fault, number: u32, rng: &mut Rng) -> Result<Round, String> {
     writers.go_on();
     writers.wait_for_ack(Instant::now(), PATIENCE)?;
     std::thread::sleep(Duration::from_millis(rng.between(200, 700) as u64));
@@ -118,6 +134,10 @@ fn play(group: &mut Group, writers: &Writers, fault: Fault, number: u32, rng: &m
             std::thread::sleep(Duration::from_millis(rng.between(0, 1500) as u64));
             group.start_again(replica)?;
         }
+        Fault::Cut => {
+            writers.strand(group.place(primary))?;
+            group.set_connected(primary, false)?;
+        }
     }
     if fault.changes_primary() {
         group.wait_for_other_primary(primary, PATIENCE)?;
@@ -130,6 +150,10 @@ fn play(group: &mut Group, writers: &Writers, fault: Fault, number: u32, rng: &m
         Fault::Stop => {
             std::thread::sleep(Duration::from_millis(rng.between(0, 500) as u64));
             group.signal(primary, "CONT");
+        }
+        Fault::Cut => {
+            std::thread::sleep(Duration::from_millis(rng.between(0, 500) as u64));
+            group.set_connected(primary, true)?;
         }
         Fault::Planned | Fault::Restart | Fault::ReplicaKill => {}
     }

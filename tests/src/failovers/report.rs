@@ -57,13 +57,16 @@ impl Report {
             .iter()
             .map(|kind| match kind {
                 Kind::Onrush => "Onrush".to_owned(),
-                Kind::Redis(oracle) => format!("redis-server ({oracle:?})"),
+                Kind::Other(oracle) => oracle.name().to_owned(),
             })
             .collect();
         let title = format!(
-            "{}; login {:?}; replicas to wait for: {}; seed {}",
+            "{}; Sentinels of {}; login {:?}; {}{}replicas to wait for: {}; seed {}",
             names.join(", "),
+            options.sentinels.name(),
             options.login,
+            if options.encrypted { "TLS; " } else { "" },
+            if options.network { "hosts of their own; " } else { "" },
             options.replicas,
             options.seed
         );

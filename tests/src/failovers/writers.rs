@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::group::{Group, Login, primary_of, wait};
+use super::group::{Group, Places};
+use super::node::{Place, wait};
 use crate::argv;
 use crate::argv::Argv;
 use crate::client::Conn;
@@ -15,9 +16,15 @@ use crate::resp::Value;
 
 const WRITERS: usize = 3;
 
+/// The number of the writer that stays with a primary that is cut off.
+const STRANDED: usize = WRITERS;
+
 /// Commands in a batch, and the time between batches: the load is bounded.
 const BATCH_LEN: u64 = 10;
 const REST: Duration = Duration::from_millis(8);
+
+/// More keys than a stranded writer writes.
+const STRANDED_KEYS: u64 = 1 << 32;
 
 /// How long a reply may take.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -39,8 +46,7 @@ struct Shared {
     ends: AtomicBool,
     /// The longest time without an acknowledgement of any writer, and when the last one was.
     pause: Mutex<(Duration, Option<Instant>)>,
-    sentinels: Vec<u16>,
-    login: Login,
+    places: Places,
     replicas: u32,
 }
 
@@ -49,6 +55,7 @@ pub struct Writers {
     shared: Arc<Shared>,
     known: Vec<Arc<Mutex<Known>>>,
     threads: Vec<JoinHandle<()>>,
+    stranded_next: u64,
 }
 
 impl Writers {
@@ -58,17 +65,16 @@ impl Writers {
             rests: AtomicBool::new(true),
             ends: AtomicBool::new(false),
             pause: Mutex::default(),
-            sentinels: group.sentinel_ports(),
-            login: group.login,
+            places: group.places(),
             replicas,
         });
-        let known: Vec<Arc<Mutex<Known>>> = (0..WRITERS).map(|_| Arc::default()).collect();
+        let known: Vec<Arc<Mutex<Known>>> = (0..=STRANDED).map(|_| Arc::default()).collect();
         let start = |(nth, known): (usize, &Arc<Mutex<Known>>)| {
             let (shared, known) = (Arc::clone(&shared), Arc::clone(known));
             std::thread::spawn(move || write(&shared, nth, &known))
         };
-        let threads = known.iter().enumerate().map(start).collect();
-        Self { shared, known, threads }
+        let threads = known[..WRITERS].iter().enumerate().map(start).collect();
+        Self { shared, known, threads, stranded_next: 0 }
     }
 
     /// They write.
@@ -100,6 +106,29 @@ impl Writers {
             let last = self.shared.pause.lock().1;
             if last.is_some_and(|last| last > since) { Ok(()) } else { Err(format!("the last at {last:?}")) }
         })
+    }
+
+    /// Begins to write to one server whatever becomes of it, over what no network cuts. [`Writers::rest`] ends that.
+    ///
+    /// # Errors
+    /// The server does not take writes.
+    pub fn strand(&mut self, place: &Place) -> Result<(), String> {
+        let mut conn = prepare(&self.shared, place.connect_beside()?).ok_or("the primary takes no writes")?;
+        let (shared, known) = (Arc::clone(&self.shared), Arc::clone(&self.known[STRANDED]));
+        // Every key is written once in all rounds.
+        let mut next = self.stranded_next;
+        self.stranded_next += STRANDED_KEYS;
+        self.threads.push(std::thread::spawn(move || {
+            while !shared.ends.load(Relaxed) && !shared.rests.load(Relaxed) {
+                std::thread::sleep(REST);
+                let numbers = next..next + BATCH_LEN;
+                next = numbers.end;
+                if !batch(&shared, &mut conn, STRANDED, numbers, &mut known.lock()) {
+                    break;
+                }
+            }
+        }));
+        Ok(())
     }
 
     /// The pause is measured from here on.
@@ -207,6 +236,9 @@ fn batch(shared: &Shared, conn: &mut Conn, nth: usize, numbers: std::ops::Range<
         match conn.read_reply() {
             Ok(reply) if reply == b"+OK\r\n" => {
                 known.acknowledged.push(number);
+                if nth == STRANDED {
+                    continue;
+                }
                 let now = Instant::now();
                 let mut pause = shared.pause.lock();
                 if let Some(last) = pause.1.replace(now) {
@@ -224,8 +256,12 @@ fn batch(shared: &Shared, conn: &mut Conn, nth: usize, numbers: std::ops::Range<
 
 /// A connection to the primary, as the Sentinels tell it, that is one by its own word.
 fn connect(shared: &Shared) -> Option<Conn> {
-    let port = shared.sentinels.iter().find_map(|sentinel| primary_of(*sentinel).ok())?;
-    let mut conn = shared.login.connect(port).ok()?;
+    let conn = shared.places.primary()?.connect().ok()?;
+    prepare(shared, conn)
+}
+
+/// Makes a connection fit for writing, if its server is a primary by its own word.
+fn prepare(shared: &Shared, mut conn: Conn) -> Option<Conn> {
     conn.set_timeout(REPLY_TIMEOUT);
     let role = Value::parse(&conn.try_call(&argv!["ROLE"]).ok()?).ok()?;
     if role.items()?.first()?.text() != "master" {

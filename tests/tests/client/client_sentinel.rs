@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::fake::{Answer, Fake, oblige, run};
 use onrush::{AsyncCommands, Client, ConnectionConfig, ErrorKind, Fate, cmd};
 use onrush_tests::failovers::Options;
-use onrush_tests::failovers::group::{Group, Kind, Login};
-use onrush_tests::server::{onrush_bin, skips_on_stand_in};
+use onrush_tests::failovers::group::{Group, Kind};
+use onrush_tests::failovers::node::Login;
+use onrush_tests::server::{Oracle, onrush_bin, skips_on_stand_in};
 
 /// A Sentinel that knows a primary on this port.
 async fn sentinel(primary: impl Fn() -> Option<u16> + Send + Sync + 'static) -> Fake {
@@ -77,14 +78,18 @@ fn a_stream_goes_on_at_the_next_primary() {
         seed: 1,
         replicas: 0,
         servers: [Kind::Onrush; 3],
+        sentinels: Oracle::Older,
         login: Login::None,
+        encrypted: false,
+        network: false,
         faults: Vec::new(),
         directives: Vec::new(),
         progress: false,
         onrush_bin: onrush_bin(),
     };
     let mut group = Group::start(&options).unwrap_or_else(|why| panic!("{why}"));
-    let client = client(&group.sentinel_ports());
+    let ports: Vec<u16> = group.places().sentinels.iter().map(|place| place.port).collect();
+    let client = client(&ports);
     let is_over = Arc::new(AtomicBool::new(false));
     let killer = std::thread::spawn({
         let is_over = Arc::clone(&is_over);

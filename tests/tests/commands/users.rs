@@ -259,7 +259,7 @@ fn command(words: &[&str], more: &[String]) -> Argv {
 /// What is compared of ACL GETUSER. The older oracle shows another text for commands, and no flag for payloads.
 fn comparable(reply: Vec<u8>, conn: &mut Conn, user: &str, oracle: Oracle) -> String {
     match oracle {
-        Oracle::Newer => String::from_utf8_lossy(&reply).into_owned(),
+        Oracle::Newer | Oracle::Valkey => String::from_utf8_lossy(&reply).into_owned(),
         Oracle::Older => match conn.call(&command(&["ACL", "GETUSER", user], &[])) {
             Value::Array(fields) => format!("{:?}", (&fields[3], &fields[7], &fields[9])),
             other => format!("{other:?}"),

@@ -87,8 +87,10 @@ fn a_replica_takes_over_and_nothing_is_lost() {
         ("onrush to onrush", Server::start_onrush(&DEBUG), None),
         ("onrush to redis", Server::start_onrush(&DEBUG), Some(Oracle::Newer)),
         ("onrush to redis 7.0", Server::start_onrush(&DEBUG), Some(Oracle::Older)),
+        ("onrush to valkey", Server::start_onrush(&DEBUG), Some(Oracle::Valkey)),
         ("redis to onrush", Server::start_oracle(Oracle::Newer, &DEBUG), None),
         ("redis 7.0 to onrush", Server::start_oracle(Oracle::Older, &DEBUG), None),
+        ("valkey to onrush", Server::start_oracle(Oracle::Valkey, &DEBUG), None),
     ] {
         let replica = match replica {
             None => start_replica(&primary, &[]),

@@ -74,7 +74,7 @@ fn follow_families(oracle: Oracle) {
         // The older one has digests of its own for some sorted sets, so another replica of it tells what its data is.
         let port = primary.port().to_string();
         let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
-        let judge = (oracle == Oracle::Older)
+        let judge = (oracle != Oracle::Newer)
             .then(|| Server::start_oracle(Oracle::Newer, &[&fixed[..], &auth[..], family.args].concat()));
         let mut judge = judge.as_ref().map(Server::connect);
         let (mut control, mut ours) = (primary.connect(), replica.connect());
@@ -109,7 +109,10 @@ fn follow_families(oracle: Oracle) {
             );
         }
         let log = replica.log();
-        assert!(!log.contains("fails here"), "{}: {log}", family.name);
+        // Valkey lets the counter of a group overflow, and sends what no server takes.
+        let is_known = |line: &str| oracle == Oracle::Valkey && line.contains("'XGROUP'");
+        let failed = log.lines().find(|line| line.contains("fails here") && !is_known(line));
+        assert!(failed.is_none(), "{}: {log}", family.name);
     }
 }
 
@@ -121,6 +124,11 @@ fn a_replica_of_the_older_redis_follows_every_family() {
 #[test]
 fn a_replica_of_the_newer_redis_follows_every_family() {
     follow_families(Oracle::Newer);
+}
+
+#[test]
+fn a_replica_of_valkey_follows_every_family() {
+    follow_families(Oracle::Valkey);
 }
 
 /// Commands that make a key of each type, some with times to live, in two databases, and a library.
@@ -150,7 +158,7 @@ pub(super) fn fill(conn: &mut Conn) {
 
 #[test]
 fn a_full_sync_replaces_all_data_in_both_forms() {
-    for oracle in Oracle::ALL {
+    for oracle in Oracle::PARTNERS {
         for diskless in ["yes", "no"] {
             let primary = start_primary(oracle, &["--repl-diskless-sync", diskless]);
             let mut theirs = primary.connect();
@@ -177,7 +185,7 @@ fn a_full_sync_replaces_all_data_in_both_forms() {
 
 #[test]
 fn a_link_that_is_cut_goes_on_where_it_was() {
-    for oracle in Oracle::ALL {
+    for oracle in Oracle::PARTNERS {
         let primary = start_primary(oracle, &["--repl-backlog-size", "16mb"]);
         let replica = start_replica(&primary, &["--workers", "2"]);
         let (mut theirs, mut ours) = (primary.connect(), replica.connect());

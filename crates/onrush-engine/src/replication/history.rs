@@ -34,6 +34,19 @@ pub struct Position {
     pub offset: u64,
 }
 
+/// What is known of a place that a replica asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The epoch of the history. If it changes, the rest is not true any more.
+    pub epoch: u64,
+    /// The first byte that the replica lacks.
+    pub next: u64,
+    /// Where the history is now.
+    pub end: u64,
+    /// Whether the replica has the beginning of this history. Its bytes from `next` on need not be kept.
+    pub is_known: bool,
+}
+
 /// Bytes of the stream that are not kept any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
@@ -185,6 +198,17 @@ impl History {
         parts.forget();
         self.note_surplus(&parts);
         (parts.now, parts.before, parts.db) = (position, None, None);
+    }
+
+    /// What is known of the place behind which a replica wants to go on: the history that it has, and the byte that it wants
+    /// first, counted from 1.
+    pub fn ask(&self, id: &str, from: u64) -> Asked {
+        let parts = self.parts.lock();
+        let is_before = |before: &Position| id == before.id && from <= before.offset;
+        let has_beginning = id == parts.now.id || parts.before.as_ref().is_some_and(is_before);
+        let next = from.saturating_sub(1);
+        let is_known = has_beginning && from > 0 && next <= parts.now.offset && parts.is_kept;
+        Asked { epoch: parts.epoch, next, end: parts.now.offset, is_known }
     }
 
     /// It goes on under another identifier: the present one stays good for what there is by now.

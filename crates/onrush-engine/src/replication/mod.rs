@@ -4,7 +4,9 @@
 //! `replicas` serves replicas. Here is what both share with commands.
 
 pub mod attached;
+mod change;
 pub mod failover;
+pub mod follower;
 pub mod goal;
 pub mod held;
 pub mod history;

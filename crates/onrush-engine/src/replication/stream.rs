@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use onrush_persist::aof::Note;
 use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId, SlowWork};
+use onrush_store::schedule;
 
 use super::Replication;
+use super::history::Position;
 use crate::shared::Shared;
 
 /// Most memory that the buffer keeps, in bytes.
@@ -103,6 +105,20 @@ impl Replication {
         }
     }
 
+    /// Cuts the data for replicas that need all of it: the stream begins, and stays from here on until they have it. Returns
+    /// where that is, and the epoch of the history. The caller has the whole keyspace.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn cut(&self, shared: &'static Shared) -> std::io::Result<(Position, u64)> {
+        if !self.role.is_replica() {
+            self.begin_stream(shared)?;
+            self.note_position(shared);
+        }
+        self.history.pin();
+        Ok((self.history.position(), self.history.epoch()))
+    }
+
     /// Begins the stream with the next record, unless it has begun. The caller has the whole keyspace.
     ///
     /// # Errors
@@ -111,7 +127,9 @@ impl Replication {
         let mut sink = self.sink.lock();
         if sink.is_none() {
             let log: &Arc<_> = &shared.log;
-            *sink = Some(log.attach(Box::new(StreamSink::new(shared)))?);
+            let made = Box::new(StreamSink::new(shared));
+            // A simulation merges the log itself.
+            *sink = Some(if schedule::is_simulated() { log.follow(made) } else { log.attach(made)? });
             self.is_streaming.store(true, Relaxed);
             self.history.keep(true);
             // What there was before is where it begins.

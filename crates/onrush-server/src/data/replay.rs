@@ -23,7 +23,7 @@ const OWN_LEN_MIN: usize = 32 << 10;
 /// Most bytes that the client gets at once.
 const PIECE_LEN_MAX: usize = 1 << 20;
 /// Most bytes of a command's name that an error shows.
-const NAME_LEN_MAX: usize = 128;
+pub(crate) const NAME_LEN_MAX: usize = 128;
 
 /// Executes the commands of a file.
 ///
@@ -179,6 +179,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The number of the command, from 0 on.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     /// The first word of its error.
     pub(crate) fn code(&self) -> &str {
         &self.code

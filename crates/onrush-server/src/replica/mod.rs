@@ -15,7 +15,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onrush_engine::blocking::unblock_all;
 use onrush_engine::gate::Exclusive;
 use onrush_engine::replication::attached::Replica;
 use onrush_engine::replication::role::{Link as LinkFacts, LinkState, Primary};
@@ -175,27 +174,13 @@ fn change_role(server: &'static Server, request: Request) -> bool {
     if takes_over && !may_take_over(server) {
         return false;
     }
-    // Replicas ask again where they are.
-    replication.history.begin_epoch();
-    replication.role.set_primary(primary.clone());
+    if let Err(error) = replication.change_role(server.engine(), primary.clone()) {
+        tracing::error!("Can't keep the stream for replicas: {error}");
+    }
     match (&primary, was_replica) {
-        (Some(primary), false) => {
-            tracing::info!("This server is a replica of {primary} from now on");
-            replication.end_stream(server.engine());
-            replication.history.keep(true);
-            unblock_all(server.engine());
-            replication.held.give_all_up();
-        }
+        (Some(primary), false) => tracing::info!("This server is a replica of {primary} from now on"),
         (Some(primary), true) => tracing::info!("This replica follows {primary} from now on"),
-        (None, true) => {
-            replication.history.rename(server.new_replid());
-            replication.history.set_db(None);
-            if let Err(error) = replication.begin_stream(server.engine()) {
-                tracing::error!("Can't keep the stream for replicas: {error}");
-                replication.history.keep(false);
-            }
-            tracing::info!("This server is a primary from now on");
-        }
+        (None, true) => tracing::info!("This server is a primary from now on"),
         (None, false) => {}
     }
     drop(alone);

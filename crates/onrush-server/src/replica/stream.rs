@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::durability::Level;
-use onrush_engine::clients::local::{LocalClient, State};
-use onrush_engine::replication::history::Position;
+use onrush_engine::clients::local::LocalClient;
+use onrush_engine::replication::follower::Follower as Executor;
 use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
 use super::handshake::request;
 use super::link::{End, Link};
-use crate::data::replay::{Answers, Failure};
+use crate::data::replay::{Answers, Failure, NAME_LEN_MAX};
 use crate::process::server::Server;
+use crate::replicas::link::next_command;
 
 /// How often the primary is told how far this replica is, if it does not ask.
 const ACK_PERIOD: Duration = Duration::from_secs(1);
@@ -31,10 +32,10 @@ const PART_BYTES_MAX_MIN: u64 = 1 << 30;
 
 const CLOSED_BY_CLIENT: &str = "CLIENT KILL";
 
-/// The client that executes a primary's stream.
+/// What executes a primary's stream.
 pub(super) struct Follower {
     runner: Runner,
-    client: LocalClient,
+    inner: Executor,
     /// The epoch of the history that it follows.
     epoch: u64,
 }
@@ -86,16 +87,9 @@ struct Told {
 
 impl Follower {
     pub(super) fn new(server: &'static Server) -> Self {
-        let mut client = LocalClient::new(server.engine());
-        client.replay();
         let mut runner = Runner::new(server.engine(), server.replica_thread());
-        if let Some(db) = server.replication.history.db() {
-            // The stream goes on in this database without saying so.
-            let db = db.to_string();
-            client.send(&mut runner, &request(&[b"SELECT", db.as_bytes()]));
-            client.take_replies();
-        }
-        Self { runner, client, epoch: 0 }
+        let inner = Executor::new(server.engine(), &mut runner);
+        Self { runner, inner, epoch: 0 }
     }
 
     /// Executes what the primary sends until the link ends, or the history is not in this `epoch` any more. Parts of the
@@ -135,7 +129,7 @@ impl Follower {
                 .replication
                 .role
                 .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
-            listed.update(&self.client, unread_bytes, last_io);
+            listed.update(self.inner.client(), unread_bytes, last_io);
             let part_bytes_max = server.host.config.read().client_query_buffer_limit.max(PART_BYTES_MAX_MIN);
             if listed.handle.is_killed() || unread_bytes > part_bytes_max {
                 return Err(End::Failed(match unread_bytes > part_bytes_max {
@@ -167,45 +161,26 @@ impl Follower {
         if server.replication.history.epoch() != self.epoch {
             return Err(End::Failed("the data was replaced meanwhile".to_owned()));
         }
-        server.replication.role.set_executing(true);
         let mut answers = Answers::default();
-        let mut state = self.client.send(&mut self.runner, bytes);
-        loop {
-            // Unread replies would keep it from going on.
-            answers.read(&self.client.take_replies());
-            match state {
-                State::Runs | State::IsHeldBack => state = self.client.go_on(&mut self.runner),
-                State::Idle => break,
-                State::Waits | State::IsClosed => {
-                    // The data is at no place of the stream any more, so all of it is needed.
-                    let id = server.new_replid();
-                    server.replication.history.take_over(Position { id, offset: 0 });
-                    server.replication.role.set_executing(false);
-                    return Err(End::Failed("a command of the stream does not end".to_owned()));
-                }
-            }
-        }
-        let history = &server.replication.history;
-        history.append(bytes, None);
-        if history.db() != Some(self.client.db()) {
-            history.set_db(Some(self.client.db()));
-        }
-        server.replication.wake();
-        server.replication.role.set_executing(false);
-        server.replication.note_position(server.engine());
+        let executed = self.inner.execute(&mut self.runner, bytes, |replies| answers.read(replies));
+        executed.map_err(|_| End::Failed("a command of the stream does not end".to_owned()))?;
         drop(held);
         for failure in answers.failures() {
-            note_failure(failure);
+            note_failure(bytes, failure);
         }
         Ok(())
     }
 }
 
-/// A command that changed something at the primary fails here.
+/// A command that changed something at the primary fails here. Of a client's text only the name is told.
 #[cold]
-fn note_failure(failure: &Failure) {
+fn note_failure(bytes: &[u8], failure: &Failure) {
+    let mut rest = bytes;
+    let command = std::iter::from_fn(|| next_command(&mut rest)).nth(failure.index());
+    let name = command.as_ref().and_then(|args| args.first()).copied().unwrap_or_default();
     tracing::error!(
-        "A command of the primary's stream fails here ({}): the data of this replica may differ from the primary's",
+        "The command '{}' of the primary's stream fails here ({}): the data of this replica may differ from the primary's",
+        name[..name.len().min(NAME_LEN_MAX)].escape_ascii(),
         failure.code()
     );
 }

@@ -395,7 +395,7 @@ fn is(arg: &[u8], word: &str) -> bool {
 }
 
 /// The arguments of the whole command that `bytes` begin with, which are taken.
-fn next_command<'a>(bytes: &mut &'a [u8]) -> Option<Vec<&'a [u8]>> {
+pub(crate) fn next_command<'a>(bytes: &mut &'a [u8]) -> Option<Vec<&'a [u8]>> {
     let count = next_number(bytes, b'*')?;
     (0..count)
         .map(|_| {

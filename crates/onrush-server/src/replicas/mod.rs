@@ -5,7 +5,7 @@
 //! is far behind, from a file ([`spool`]). All data goes through another file ([`payload`]), which a snapshot without a
 //! fork writes and any number of replicas read while it grows.
 
-mod link;
+pub(crate) mod link;
 mod payload;
 mod service;
 mod spool;

@@ -159,13 +159,7 @@ impl Output for PayloadOutput {
     /// The keyspace is locked: here the stream begins for those who get this data.
     fn begin(&mut self, version: u16) -> io::Result<()> {
         self.version = version;
-        let replication = &self.server.replication;
-        if !replication.role.is_replica() {
-            replication.begin_stream(self.server.engine())?;
-            replication.note_position(self.server.engine());
-        }
-        replication.history.pin();
-        *self.payload.cut.lock() = Some((replication.history.position(), replication.history.epoch()));
+        *self.payload.cut.lock() = Some(self.server.replication.cut(self.server.engine())?);
         self.server.host.replicas.ring();
         Ok(())
     }

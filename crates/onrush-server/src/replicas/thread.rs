@@ -228,24 +228,20 @@ impl Thread {
     fn decide(&self, link: &mut Link) {
         let replication = &self.server.replication;
         let Some((id, from)) = &link.request.from else { return };
-        // The epoch comes first: if it changes meanwhile, the replica is closed.
-        let epoch = replication.history.epoch();
-        let (now, before) = (replication.history.position(), replication.history.before());
-        let is_known = *id == now.id || before.is_some_and(|before| *id == before.id && *from <= before.offset);
+        let asked = replication.history.ask(id, *from);
         let first = self.spool.start().unwrap_or_else(|| replication.history.kept().0);
-        let next = from.saturating_sub(1);
-        let may_go_on = is_known && *from > 0 && replication.history.is_kept();
-        if may_go_on && next < first {
-            link.look_on_disk(self.server, next);
+        if asked.is_known && asked.next < first {
+            link.look_on_disk(self.server, asked.next);
         }
-        if may_go_on && ((first..=now.offset).contains(&next) || link.reads_disk()) {
+        if asked.is_known && (asked.next >= first || link.reads_disk()) {
             replication.syncs.partial_ok.fetch_add(1, Relaxed);
-            let len = now.offset - next;
+            let len = asked.end - asked.next;
             tracing::info!("The replica {} goes on where it was, {len} bytes ago", link.replica.client.addr);
-            link.go_on(self.server, next, epoch);
+            link.go_on(self.server, asked.next, asked.epoch);
         } else {
             replication.syncs.partial_err.fetch_add(1, Relaxed);
-            let why = if is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
+            let why =
+                if asked.is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
             tracing::info!("The replica {} gets all data: {why}", link.replica.client.addr);
         }
     }
