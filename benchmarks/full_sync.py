@@ -22,7 +22,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 VALUE = b"x" * 100
 FILL_LEN = 10_000
-TIMEOUT_S = 600
 
 
 def ask(conn, *args):
@@ -82,8 +81,9 @@ class Watch:
         return (self.most - self.before) / self.before
 
 
-def sync(primary, replica, keys, benchmark):
-    """One sync: seconds, growth of memory, longest PING in milliseconds, SETs in a second (0: idle)."""
+def sync(primary, replica, keys, benchmark, timeout):
+    """One sync: seconds or `None` if the link is not up by then, growth of memory, longest PING in milliseconds, SETs in a
+    second (0: idle), and how many full syncs the primary has begun."""
     writer = None
     if benchmark:
         load = [benchmark, "-p", str(primary.port), "-P", "100", "-c", "10", "-r", str(keys), "-d", "100"]
@@ -95,17 +95,19 @@ def sync(primary, replica, keys, benchmark):
             counted = sets(control)
             began = time.monotonic()
             ask(conn, "REPLICAOF", "127.0.0.1", str(primary.port))
-            while b"master_link_status:up" not in ask(conn, "INFO", "replication"):
-                if time.monotonic() - began > TIMEOUT_S:
-                    raise SystemExit(f"{primary.name}/{replica.name}: the link is not up after {TIMEOUT_S} s")
+            is_up = False
+            while not is_up and time.monotonic() - began < timeout:
                 time.sleep(0.02)
+                is_up = b"master_link_status:up" in ask(conn, "INFO", "replication")
             took = time.monotonic() - began
             rate = (sets(control) - counted) / took if writer else 0
     finally:
         if writer:
             writer.kill()
             writer.wait()
-    return took, watch.growth(), watch.longest_ms, rate
+        with primary.connect() as control:
+            begun = int(ask(control, "INFO", "stats").split(b"sync_full:")[1].split()[0])
+    return took if is_up else None, watch.growth(), watch.longest_ms, rate, begun
 
 
 def sets(conn):
@@ -125,6 +127,7 @@ def main():
     parser.add_argument("--redis-benchmark", default="redis-benchmark")
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--pairs", default="onrush/onrush,redis/redis,redis-newer/redis-newer")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one sync")
     parser.add_argument("--no-record", action="store_true")
     args = parser.parse_args()
     binaries = {"onrush": args.onrush, "redis": args.redis, "redis-newer": args.redis_newer}
@@ -134,8 +137,8 @@ def main():
         "",
         f"`benchmarks/full_sync.py`, {machine()['cores']} cores, all on one host. " + "; ".join(names.values()) + ".",
         "",
-        "| primary, replica | writes | time | memory beyond the data | longest PING |",
-        "|---|---|---|---|---|",
+        "| primary, replica | writes | time | full syncs begun | memory beyond the data | longest PING |",
+        "|---|---|---|---|---|---|",
     ]
     print("\n".join(lines))
     for pair in args.pairs.split(","):
@@ -143,11 +146,15 @@ def main():
         fixed = ["--repl-diskless-sync-delay", "0"]
         with Server(kinds[0], binaries[kinds[0]], fixed, pinned=False) as primary:
             fill(primary, args.keys)
+            syncs = 0
             for benchmark in [None, args.redis_benchmark]:
                 with Server(kinds[1], binaries[kinds[1]], fixed, pinned=False) as replica:
-                    took, growth, longest_ms, rate = sync(primary, replica, args.keys, benchmark)
+                    took, growth, longest_ms, rate, begun = sync(primary, replica, args.keys, benchmark, args.timeout)
+                took = f"{took:.1f} s" if took else f"not within {args.timeout:.0f} s"
+                before = syncs
+                syncs = begun
                 load = f"{rate:,.0f} a second" if benchmark else "none"
-                line = f"| {kinds[0]}, {kinds[1]} | {load} | {took:.1f} s | {growth:.1%} | {longest_ms:.1f} ms |"
+                line = f"| {kinds[0]}, {kinds[1]} | {load} | {took} | {begun - before} | {growth:.1%} | {longest_ms:.1f} ms |"
                 print(line, flush=True)
                 lines.append(line)
     if not args.no_record:

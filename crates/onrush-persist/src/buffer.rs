@@ -90,6 +90,11 @@ impl Buffer {
         self.bytes.clear();
     }
 
+    /// Bytes that it has memory for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Gives memory beyond so many bytes back.
     pub(crate) fn shrink_to(&mut self, bytes_max: usize) {
         self.bytes.shrink_to(bytes_max);

@@ -247,7 +247,13 @@ impl Effects {
         Record { lsn, effects: self, first, end: commands_end }
     }
 
-    /// Drops all records; keeps at most `kept_bytes_max` bytes of memory.
+    /// Bytes of memory, while nothing is shared.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        let commands = self.commands.capacity() * size_of::<Command>();
+        self.bytes.capacity() + commands + self.closed.capacity() * size_of::<Closed>()
+    }
+
+    /// Drops all records; keeps at most `kept_bytes_max` bytes of memory for each of its parts.
     pub(crate) fn clear(&mut self, kept_bytes_max: usize) {
         self.shared = None;
         self.bytes.clear();

@@ -16,11 +16,12 @@ use crate::threads;
 const GATHER_TIME: Duration = Duration::from_micros(500);
 
 /// Most bytes that wait to be merged; a thread that submits more must merge first.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+const WAITING_BYTES_MAX: usize = 2 << 20;
 
-/// Buffers kept for reuse, and the bytes that each keeps.
-const SPARE_MAX: usize = 16;
+/// Bytes of memory that a buffer kept for reuse has at most, and all of them together: more than waits to be merged, so that
+/// records need no new memory.
 const SPARE_BYTES_MAX: usize = 256 << 10;
+const SPARE_BYTES_TOTAL: usize = 2 * WAITING_BYTES_MAX;
 
 /// How long the log's thread sleeps if it is not woken.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -106,6 +107,7 @@ struct Queue {
     waiting_since: Option<Instant>,
     in_work_since: Option<Instant>,
     spare: Vec<Effects>,
+    spare_bytes: usize,
     /// Whether the log's thread sleeps until it is signalled.
     is_asleep: bool,
     /// Whether [`CommandLog::wake`] has been called.
@@ -228,6 +230,7 @@ impl CommandLog {
         }
         let mut queue = self.queue.lock();
         let spare = queue.spare.pop().unwrap_or_default();
+        queue.spare_bytes -= spare.capacity_bytes();
         let full = std::mem::replace(effects, spare);
         queue.bytes += full.len_bytes();
         queue.submitted.push(full);
@@ -310,8 +313,10 @@ impl CommandLog {
 
     fn recycle(&self, mut effects: Effects) {
         effects.clear(SPARE_BYTES_MAX);
+        let bytes = effects.capacity_bytes();
         let mut queue = self.queue.lock();
-        if queue.spare.len() < SPARE_MAX {
+        if bytes > 0 && queue.spare_bytes + bytes <= SPARE_BYTES_TOTAL {
+            queue.spare_bytes += bytes;
             queue.spare.push(effects);
         }
     }

@@ -177,6 +177,30 @@ fn a_replica_that_is_cut_off_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_a_slow_replica_lacks_is_in_files_and_meets_no_limit_of_memory() {
+    let limits = ["--client-output-buffer-limit", "replica 40mb 20mb 1", "--repl-backlog-size", "16kb"];
+    let primary = start(&limits);
+    let replica = start_replica(&primary, &[]);
+    let mut theirs = replica.connect();
+    wait_for_link(&mut theirs);
+    let mut ours = primary.connect();
+    wait_until("it is online", || info(&mut ours, "replication", "slave0").contains("state=online"));
+    let before = primary.rss_kb();
+    replica.signal("STOP");
+    let value = "v".repeat(1 << 20);
+    for number in 0..200 {
+        ours.call(&argv!["SET", format!("key:{}", number % 10), value.as_str()]);
+    }
+    // The soft limit has a second.
+    std::thread::sleep(Duration::from_secs(3));
+    let grown = primary.rss_kb().saturating_sub(before);
+    replica.signal("CONT");
+    assert!(is_same(&mut ours, &mut theirs), "{}", primary.log_tail());
+    assert_eq!(info(&mut ours, "stats", "sync_full"), "1", "{}", primary.log());
+    assert!(grown < 100 << 10, "{grown} KB");
+}
+
+#[test]
 fn a_full_sync_under_load_ends_though_the_backlog_is_small() {
     let primary = start(&["--repl-backlog-size", "16kb"]);
     let mut ours = primary.connect();

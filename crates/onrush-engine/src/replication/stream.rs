@@ -12,8 +12,8 @@ use super::Replication;
 use super::history::Position;
 use crate::shared::Shared;
 
-/// Most memory that the buffer keeps, in bytes.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the stream that gather before the history gets them, about.
+const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 /// Makes the stream from records. A record of several commands becomes a transaction.
 pub(super) struct StreamSink {
@@ -28,6 +28,13 @@ pub(super) struct StreamSink {
 impl StreamSink {
     pub(super) fn new(shared: &'static Shared) -> Self {
         Self { shared, bytes: Vec::new(), db: None, last_lsn: 0 }
+    }
+
+    /// Gives the history what there is, which ends with a record.
+    fn pass_on(&mut self) {
+        self.shared.replication.history.append(&self.bytes, Some(self.last_lsn));
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * GATHERED_BYTES_MAX);
     }
 
     fn select(&mut self, db: u32) {
@@ -67,6 +74,9 @@ impl Sink for StreamSink {
         if is_transaction {
             self.bytes.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
         }
+        if self.bytes.len() >= GATHERED_BYTES_MAX {
+            self.pass_on();
+        }
     }
 
     fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
@@ -74,11 +84,8 @@ impl Sink for StreamSink {
     }
 
     fn settle(&mut self) {
-        let replication = &self.shared.replication;
-        replication.history.append(&self.bytes, Some(self.last_lsn));
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES_MAX);
-        replication.wake();
+        self.pass_on();
+        self.shared.replication.wake();
     }
 }
 

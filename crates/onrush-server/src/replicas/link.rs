@@ -380,11 +380,13 @@ impl Link {
             self.strained_since_ms = None;
             return Ok(After::Wait);
         }
-        let behind = server.replication.history.offset().saturating_sub(next);
+        // What is not in memory any more is in a file.
+        let (kept_from, _) = server.replication.history.kept();
+        let behind = server.replication.history.offset().saturating_sub(next.max(kept_from));
         let lacks = behind + (self.out.len() - self.written) as u64;
         let OutputLimits { replica, .. } = server.settings.output_limits();
         match replica.is_passed(lacks, &mut self.strained_since_ms, || server.clock.unix_ms()) {
-            true => Err(format!("it is {lacks} bytes behind, which passes client-output-buffer-limit")),
+            true => Err(format!("{lacks} bytes wait for it in memory, which passes client-output-buffer-limit")),
             false => Ok(After::Wait),
         }
     }
