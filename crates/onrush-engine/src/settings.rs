@@ -282,7 +282,7 @@ impl Settings {
     }
 
     /// Begins or ends holding writes back; whoever ends it wakes the clients.
-    pub(crate) fn hold_writes(&self, hold: Hold, is_held: bool) {
+    pub fn hold_writes(&self, hold: Hold, is_held: bool) {
         match is_held {
             true => self.pause_mode.fetch_or(hold.bit(), Relaxed),
             false => self.pause_mode.fetch_and(!hold.bit(), Relaxed),

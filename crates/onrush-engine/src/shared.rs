@@ -317,7 +317,13 @@ impl Shared {
     #[inline]
     pub fn pause(&self, now_ms: i64) -> Pause {
         match self.settings.client_pause(now_ms) {
-            Pause::None if self.snapshots.is_behind() || self.settings.is_log_full() => Pause::Changes,
+            Pause::None
+                if self.snapshots.is_behind()
+                    || self.settings.is_log_full()
+                    || self.replication.history.is_behind(now_ms) =>
+            {
+                Pause::Changes
+            }
             pause => pause,
         }
     }

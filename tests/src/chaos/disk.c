@@ -40,6 +40,7 @@ static size_t folder_len;
 static _Atomic unsigned char ours[FILES_MAX]; /* 2: the append-only file's next base */
 
 static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_pwrite64)(int, const void *, size_t, off64_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
 static int (*real_fsync)(int), (*real_fdatasync)(int), (*real_close)(int);
 static int (*real_open64)(const char *, int, ...);
@@ -50,6 +51,7 @@ static int (*real_getaddrinfo)(const char *, const char *, const struct addrinfo
 
 __attribute__((constructor)) static void begin(void) {
     real_write = dlsym(RTLD_NEXT, "write");
+    real_pwrite64 = dlsym(RTLD_NEXT, "pwrite64");
     real_writev = dlsym(RTLD_NEXT, "writev");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
@@ -135,6 +137,15 @@ ssize_t write(int fd, const void *bytes, size_t len) {
     size_t taken = granted(len);
     if (taken == 0) { fails(ENOSPC); return -1; }
     return real_write(fd, bytes, taken);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t at) {
+    if (!is_ours(fd) || len == 0) return real_pwrite64(fd, bytes, len, at);
+    wait_for(&control->write_delay_us);
+    if (fails(atomic_load(&control->write_errno))) return -1;
+    size_t taken = granted(len);
+    if (taken == 0) { fails(ENOSPC); return -1; }
+    return real_pwrite64(fd, bytes, taken, at);
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {

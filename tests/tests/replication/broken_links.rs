@@ -119,7 +119,7 @@ impl Drop for Proxy {
 }
 
 /// Breaks the link of a replica again and again.
-fn break_links(primary: &Server, replica: &Server, acts: &[Act], seed: u64, rounds: u32) {
+fn break_links(primary: &Server, replica: &Server, acts: &[Act], seed: u64) {
     let proxy = Proxy::start(primary.port());
     let port = proxy.port.to_string();
     let (mut theirs, mut ours) = (primary.connect(), replica.connect());
@@ -134,32 +134,67 @@ fn break_links(primary: &Server, replica: &Server, acts: &[Act], seed: u64, roun
     follow(None);
     let passed = [0, 1].map(|side: usize| proxy.passed[side].load(Relaxed));
     let files = open_files(replica.pid());
-    let mut rng = Rng::new(seed);
-    for _ in 0..rounds {
-        let side = if rng.percent(70) { Side::Primary } else { Side::Replica };
-        let act = acts[rng.below(acts.len())];
-        // An acknowledgement more or less changes the length; what comes twice behind the data would be executed twice.
-        let after = rng.below(passed[side as usize].saturating_sub(60) as usize) as u64;
-        follow(Some(Plan { side, after, act }));
-    }
+    // An acknowledgement more or less changes the length; what comes twice behind the data would be executed twice.
+    let places = passed.map(|passed| passed.saturating_sub(60));
+    plans(places, acts, seed).into_iter().for_each(|plan| follow(Some(plan)));
     wait_until("nothing is left open", || open_files(replica.pid()) <= files);
 }
 
-/// How many rounds, each of which takes one to three seconds.
-fn rounds() -> u32 {
-    std::env::var("ONRUSH_TEST_BREAKS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8)
+/// Tests that share the places.
+const SHARES: u64 = 5;
+
+/// One in this many places stalls when every byte is tried: that takes longer.
+const STALL_EVERY: u64 = 16;
+
+/// What breaks, one after the other: at random places, or at every byte of a share of them.
+fn plans(places: [u64; 2], acts: &[Act], seed: u64) -> Vec<Plan> {
+    let sides = [Side::Primary, Side::Replica];
+    if tries_every_byte() {
+        let share = (0..).skip((seed % SHARES) as usize).step_by(SHARES as usize);
+        let all = sides.into_iter().zip(places);
+        return all
+            .flat_map(|(side, len)| share.clone().take_while(move |after| *after < len).map(move |after| (side, after)))
+            .flat_map(|(side, after)| acts.iter().map(move |act| Plan { side, after, act: *act }))
+            .filter(|plan| !matches!(plan.act, Act::Stall) || (plan.after / SHARES).is_multiple_of(STALL_EVERY))
+            .collect();
+    }
+    // Each takes one to three seconds.
+    let rounds = std::env::var("ONRUSH_TEST_BREAKS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8);
+    let mut rng = Rng::new(seed);
+    let mut draw = || {
+        let side = sides[usize::from(!rng.percent(70))];
+        Plan { side, act: acts[rng.below(acts.len())], after: rng.below(places[side as usize] as usize) as u64 }
+    };
+    (0..rounds).map(|_| draw()).collect()
+}
+
+/// Whether every byte is tried: that takes some minutes.
+fn tries_every_byte() -> bool {
+    std::env::var("ONRUSH_TEST_BREAKS").is_ok_and(|breaks| breaks == "every")
+}
+
+/// Data, of few bytes if every one is tried.
+fn fill_for_plans(primary: &Server) {
+    let mut conn = primary.connect();
+    if tries_every_byte() {
+        for line in ["SET key value EX 1000", "RPUSH list a b", "SELECT 3", "SADD set a"] {
+            assert!(!conn.run(line).is_error());
+        }
+    } else {
+        fill(&mut conn);
+    }
 }
 
 #[test]
 fn a_replica_tries_again_whatever_breaks() {
     let primary = start_primary(Oracle::Newer, &["--repl-ping-replica-period", "3600"]);
-    fill(&mut primary.connect());
+    fill_for_plans(&primary);
     std::thread::scope(|scope| {
-        for seed in 0..5 {
+        for seed in 0..SHARES {
             let primary = &primary;
             scope.spawn(move || {
                 let replica = Server::start_onrush(&["--enable-debug-command", "yes", "--repl-timeout", "2"]);
-                break_links(primary, &replica, &[Act::Cut, Act::Stall, Act::Repeat], seed, rounds());
+                break_links(primary, &replica, &[Act::Cut, Act::Stall, Act::Repeat], seed);
             });
         }
     });
@@ -169,11 +204,11 @@ fn a_replica_tries_again_whatever_breaks() {
 fn a_primary_serves_whoever_comes_again() {
     let args = ["--enable-debug-command", "yes", "--repl-timeout", "2", "--repl-ping-replica-period", "3600"];
     let primary = Server::start_onrush(&[&args[..], &["--repl-diskless-sync-delay", "0"]].concat());
-    fill(&mut primary.connect());
+    fill_for_plans(&primary);
     let files = open_files(primary.pid());
     let memory = info(&mut primary.connect(), "memory", "used_memory").parse::<u64>().expect("a number");
     std::thread::scope(|scope| {
-        for seed in 0..5 {
+        for seed in 0..SHARES {
             let primary = &primary;
             scope.spawn(move || {
                 let args = ["--enable-debug-command", "yes", "--save", "", "--repl-timeout", "2"];
@@ -182,7 +217,7 @@ fn a_primary_serves_whoever_comes_again() {
                     // Its process ends when its data is garbled.
                     _ => (Server::start_oracle(Oracle::Newer, &args), &[Act::Cut, Act::Stall][..]),
                 };
-                break_links(primary, &replica, acts, 100 + seed, rounds());
+                break_links(primary, &replica, acts, 100 + seed);
             });
         }
     });

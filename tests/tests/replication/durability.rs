@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
+use onrush_tests::chaos::disk::{Disk, FOR_EVER_US, Library, Word};
 use onrush_tests::resp::Value;
-use onrush_tests::server::{Oracle, Server, wait_until};
+use onrush_tests::server::{Launch, Oracle, Server, TempDir, skips_on_stand_in, wait_until};
 
 use crate::follows::{is_same, start_replica, wait_for_link};
 
@@ -92,4 +93,37 @@ fn who_waits_at_a_primary_that_is_one_no_more_learns_of_it() {
     control.call(&argv!["REPLICAOF", "127.0.0.1", other.port().to_string()]);
     let text = String::from_utf8(ours.read_to_close().expect("the end")).expect("a text");
     assert!(text.contains("this server is no primary any more"), "{text}");
+}
+
+#[test]
+fn replies_are_given_up_in_time_though_what_a_replica_lacks_is_on_a_disk_that_hangs() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let args = ["--dir", below.to_str().expect("a plain path"), "--save", "", "--repl-backlog-size", "16kb"];
+    let more = ["--durability-replicas-timeout", "1000", "--enable-debug-command", "yes"];
+    let primary = Launch::onrush().disk(&disk).args(&args).args(&more).start();
+    let replica = start_replica(&primary, &[]);
+    let mut theirs = replica.connect();
+    wait_for_link(&mut theirs);
+    let (mut ours, mut waits) = (primary.connect(), primary.connect());
+    assert_eq!(waits.run("CLIENT DURABILITY DEFAULT REPLICAS 1").text(), "OK");
+    assert_eq!(waits.run("SET key value").text(), "OK");
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    replica.signal("STOP");
+    // More than there is room for in memory.
+    let value = "v".repeat(1 << 20);
+    (0..40).for_each(|number| _ = ours.call(&argv!["SET", format!("key:{}", number % 5), value.as_str()]));
+    let began = Instant::now();
+    let reply = waits.run("INCR count").text();
+    assert!(reply.starts_with("NOREPLICAS"), "{reply}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(ours.run("INCR count"), Value::Int(2), "others go on");
+    disk.set(Word::WriteDelayUs, 0);
+    replica.signal("CONT");
+    assert!(is_same(&mut ours, &mut theirs), "{}", primary.log_tail());
 }

@@ -249,7 +249,7 @@ fn the_link_is_among_the_clients_of_both_sides() {
     let ours = Server::start_onrush(&[]);
     let mut conn = ours.connect();
     let before = info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap();
-    let _replica = start_replica(&ours, &[]);
+    let replica = start_replica(&ours, &[]);
     wait_until("it is there", || info(&mut conn, "replication", "connected_slaves") == "1");
     assert_eq!(info(&mut conn, "clients", "connected_clients"), "1");
     conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
@@ -257,6 +257,11 @@ fn the_link_is_among_the_clients_of_both_sides() {
         wait_until(field, || info(&mut conn, "memory", field) != "0");
     }
     assert!(info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap() > before + (1 << 20));
+    conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
+    let mut theirs = replica.connect();
+    wait_until("it is counted", || info(&mut conn, "stats", "instantaneous_output_repl_kbps") != "0.00");
+    conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
+    wait_until("it is counted", || info(&mut theirs, "stats", "instantaneous_input_repl_kbps") != "0.00");
 }
 
 #[test]

@@ -224,6 +224,10 @@ pub struct Samples {
     pub input_bytes_per_s: u64,
     /// Bytes written per second.
     pub output_bytes_per_s: u64,
+    /// Bytes read from the primary per second.
+    pub primary_bytes_per_s: u64,
+    /// Bytes written to replicas per second.
+    pub replicas_bytes_per_s: u64,
     /// Rounds of all workers per second.
     pub rounds_per_s: u64,
     /// What a round took, in microseconds.

@@ -6,7 +6,7 @@
 //! replica's is its primary's, byte for byte. Whoever gives the history another identifier has the whole keyspace.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -17,7 +17,13 @@ pub const NO_ID: &str = "0000000000000000000000000000000000000000";
 const PIECE_LEN: usize = 256 << 10;
 
 /// Bytes beyond `repl-backlog-size` that stay in memory for replicas that are behind. With more, the oldest go to a file.
-pub const BEHIND_BYTES_MAX: u64 = 16 << 20;
+pub const BEHIND_BYTES_MAX: u64 = 8 << 20;
+
+/// With so many bytes more, commands that write are held back, while the file takes some.
+const HOLD_BYTES_MIN: u64 = 2 * BEHIND_BYTES_MAX;
+
+/// Milliseconds after which a file that takes nothing holds nobody back any more.
+const HOLD_MS_MAX: i64 = 1000;
 
 /// Bytes beyond `repl-backlog-size` at which the oldest are dropped, though a replica lacks them: the file takes none.
 const DROP_BYTES_MIN: u64 = 256 << 20;
@@ -57,6 +63,8 @@ pub struct History {
     parts: Mutex<Parts>,
     /// Kept bytes beyond `repl-backlog-size`.
     surplus_bytes: AtomicU64,
+    /// When bytes were last taken from memory, in Unix milliseconds.
+    taken_ms: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -159,12 +167,23 @@ impl History {
             marks: VecDeque::new(),
             db: None,
         };
-        Self { parts: Mutex::new(parts), surplus_bytes: AtomicU64::new(0) }
+        Self { parts: Mutex::new(parts), surplus_bytes: AtomicU64::new(0), taken_ms: AtomicI64::new(0) }
     }
 
     /// Kept bytes beyond `repl-backlog-size`, which replicas lack.
     pub(crate) fn surplus_bytes(&self) -> u64 {
         self.surplus_bytes.load(Relaxed)
+    }
+
+    /// Whether there is more in memory than replicas that are behind may take of it ([`History::take_oldest`]).
+    pub fn is_too_long(&self) -> bool {
+        self.surplus_bytes() > BEHIND_BYTES_MAX
+    }
+
+    /// Whether commands that write are held back, since bytes that replicas lack come faster than the file takes them.
+    #[inline]
+    pub(crate) fn is_behind(&self, now_ms: i64) -> bool {
+        self.surplus_bytes() > HOLD_BYTES_MIN && now_ms - self.taken_ms.load(Relaxed) < HOLD_MS_MAX
     }
 
     fn note_surplus(&self, parts: &Parts) {
@@ -323,8 +342,8 @@ impl History {
     }
 
     /// Takes the oldest piece that a replica lacks, and where it begins, if there is too much in memory for replicas that
-    /// are behind.
-    pub fn take_oldest(&self) -> Option<(u64, Vec<u8>)> {
+    /// are behind. `now_ms`: Unix time.
+    pub fn take_oldest(&self, now_ms: i64) -> Option<(u64, Vec<u8>)> {
         let mut parts = self.parts.lock();
         if parts.kept_bytes <= parts.kept_bytes_max + BEHIND_BYTES_MAX || parts.pieces.len() < 2 {
             return None;
@@ -333,6 +352,7 @@ impl History {
         let piece = parts.pieces.pop_front()?;
         parts.kept_bytes -= piece.len() as u64;
         self.note_surplus(&parts);
+        self.taken_ms.store(now_ms, Relaxed);
         Some((first, piece))
     }
 
@@ -404,13 +424,16 @@ mod tests {
     fn what_a_replica_lacks_stays_up_to_a_limit_and_can_be_taken_elsewhere() {
         let history = kept(1 << 20);
         history.set_lacked(Some(0), false);
-        let all = BEHIND_BYTES_MAX + (3 << 20);
+        let all = 2 * BEHIND_BYTES_MAX + (3 << 20);
         for start in (0..all).step_by(100_000) {
             history.append(&bytes(start..start + 100_000), None);
         }
         assert_eq!(history.surplus_bytes(), history.kept().1 - (1 << 20));
         let mut taken = Vec::new();
-        while let Some((start, piece)) = history.take_oldest() {
+        assert!(!history.is_behind(1_000), "nothing was taken yet");
+        while let Some((start, piece)) = history.take_oldest(1_000) {
+            let is_much = history.surplus_bytes() > HOLD_BYTES_MIN;
+            assert_eq!((history.is_behind(1_999), history.is_behind(2_000)), (is_much, false));
             assert_eq!(start, taken.len() as u64);
             taken.extend_from_slice(&piece);
         }

@@ -11,7 +11,7 @@ use onrush_persist::Buffer;
 use parking_lot::Mutex;
 
 /// Encoded bytes that may wait to be written. One command may add as much as it changes beyond that.
-pub(super) const WAITING_BYTES_MAX: usize = 16 << 20;
+pub(super) const WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// Writers go on when this much is left.
 const WAITING_BYTES_RESUME: usize = WAITING_BYTES_MAX / 2;

@@ -82,6 +82,8 @@ impl Ending {
         }
         tracing::info!("The end waits until replicas have all, at most {} s", timeout.as_secs());
         let end = Instant::now() + timeout;
+        // Who sees that the end waits finds writes held back.
+        server.settings.hold_writes(Hold::End, true);
         *self.until.lock() = Some(end);
         if let Err(error) = tokio::task::spawn_blocking(|| server.hold_writes(Hold::End)).await {
             tracing::error!("Can't hold writes back: {error}");

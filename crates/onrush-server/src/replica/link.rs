@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_engine::replication::role::Primary;
@@ -179,6 +180,7 @@ impl Link {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
                 self.last_io = Instant::now();
+                self.server.replication.syncs.input_bytes.fetch_add(len as u64, Relaxed);
                 Ok(len)
             }
             Err(error)

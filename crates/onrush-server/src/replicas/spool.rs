@@ -1,12 +1,20 @@
 //! Files with a part of the stream that replicas still lack, and that memory has no room for.
+//!
+//! A thread of its own writes them: a disk that hangs holds it, and nobody else.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use onrush_persist::threads;
+use parking_lot::{Condvar, Mutex};
 
 use crate::data::unnamed::unnamed_file;
+use crate::process::server::Server;
 
 /// Bytes of a file. One that no replica lacks any more is given back to the disk.
 const SEGMENT_LEN: u64 = 64 << 20;
@@ -17,52 +25,132 @@ const SPOOL_BYTES_MAX: u64 = 64 << 30;
 /// Bytes of the disk that are left to others.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
+/// How long nothing is written after an error.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// A file and the part of the stream in it.
 struct Segment {
-    file: File,
+    file: Arc<File>,
     start: u64,
     end: u64,
+}
+
+/// Bytes that are being written.
+#[derive(Clone)]
+struct Piece {
+    start: u64,
+    bytes: Arc<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Parts {
+    /// In the order of the stream, without gaps.
+    segments: VecDeque<Segment>,
+    /// What comes behind them.
+    piece: Option<Piece>,
+    /// Whether the thread has been started, and is to look.
+    has_thread: bool,
+    is_rung: bool,
+}
+
+impl Parts {
+    fn start(&self) -> Option<u64> {
+        let piece = self.piece.as_ref().map(|piece| piece.start);
+        self.segments.front().map(|segment| segment.start).or(piece)
+    }
 }
 
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct Spool {
-    /// In the order of the stream, without gaps.
-    segments: VecDeque<Segment>,
+    parts: Mutex<Parts>,
+    rung: Condvar,
 }
 
 impl Spool {
     /// Where it begins, if there is anything in it.
     pub(super) fn start(&self) -> Option<u64> {
-        self.segments.front().map(|segment| segment.start)
+        self.parts.lock().start()
     }
 
-    fn end(&self) -> Option<u64> {
-        self.segments.back().map(|segment| segment.end)
+    /// Has what memory has no room for written.
+    pub(super) fn ring(self: &Arc<Self>, server: &'static Server) {
+        let mut parts = self.parts.lock();
+        parts.is_rung = true;
+        self.rung.notify_one();
+        if !parts.has_thread {
+            let spool = Arc::clone(self);
+            let started = threads::start("spool", move || spool.serve(server));
+            parts.has_thread = started.is_ok();
+            if let Err(error) = started {
+                tracing::error!("Can't start the thread that writes the stream for replicas that are behind: {error}");
+            }
+        }
     }
 
-    /// Adds bytes that begin at a place of the stream: behind what it has, or anew.
+    fn serve(&self, server: &'static Server) {
+        loop {
+            let mut parts = self.parts.lock();
+            while !std::mem::take(&mut parts.is_rung) {
+                self.rung.wait(&mut parts);
+            }
+            drop(parts);
+            while self.take(|| server.replication.history.take_oldest(server.clock.unix_ms())) {
+                let dir = PathBuf::from(&server.host.config.read().dir);
+                if let Err(error) = self.write(&dir) {
+                    tracing::error!("Can't write the stream for replicas that are behind: {error}");
+                    *self.parts.lock() = Parts { has_thread: true, ..Parts::default() };
+                    std::thread::sleep(RETRY_AFTER);
+                }
+            }
+        }
+    }
+
+    /// Takes a piece over. Whoever does not find it in memory any more finds it here.
+    fn take(&self, oldest: impl FnOnce() -> Option<(u64, Vec<u8>)>) -> bool {
+        let mut parts = self.parts.lock();
+        let Some((start, bytes)) = oldest() else { return false };
+        if parts.segments.back().is_some_and(|last| last.end != start) {
+            parts.segments.clear();
+        }
+        parts.piece = Some(Piece { start, bytes: Arc::new(bytes) });
+        true
+    }
+
+    /// Writes the piece. Nothing is locked meanwhile.
     ///
     /// # Errors
-    /// The system's; there is too much in it, or too little is left of the disk.
-    pub(super) fn push(&mut self, dir: &Path, start: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.end().is_some_and(|end| end != start) {
-            self.segments.clear();
-        }
-        if self.segments.back().is_none_or(|last| last.end - last.start >= SEGMENT_LEN) {
-            if self.start().is_some_and(|first| start - first >= SPOOL_BYTES_MAX) {
-                return Err(io::Error::other(format!("replicas lack more than {SPOOL_BYTES_MAX} bytes")));
+    /// The system's; there is too much in the files, or too little is left of the disk.
+    fn write(&self, dir: &Path) -> io::Result<()> {
+        let (piece, begins, last) = {
+            let parts = self.parts.lock();
+            let Some(piece) = parts.piece.clone() else { return Ok(()) };
+            let last = parts.segments.back().filter(|last| last.end - last.start < SEGMENT_LEN);
+            (piece, parts.start(), last.map(|last| (Arc::clone(&last.file), last.start)))
+        };
+        let (file, start) = match last {
+            Some(last) => last,
+            None => {
+                if begins.is_some_and(|begins| piece.start - begins >= SPOOL_BYTES_MAX) {
+                    return Err(io::Error::other(format!("replicas lack more than {SPOOL_BYTES_MAX} bytes")));
+                }
+                let disk = rustix::fs::statvfs(dir)?;
+                if disk.f_bavail.saturating_mul(disk.f_frsize) < FREE_BYTES_MIN + SEGMENT_LEN {
+                    return Err(io::Error::other(format!(
+                        "less than {FREE_BYTES_MIN} bytes of the disk would be left"
+                    )));
+                }
+                (Arc::new(unnamed_file(dir)?), piece.start)
             }
-            let disk = rustix::fs::statvfs(dir)?;
-            if disk.f_bavail.saturating_mul(disk.f_frsize) < FREE_BYTES_MIN + SEGMENT_LEN {
-                return Err(io::Error::other(format!("less than {FREE_BYTES_MIN} bytes of the disk would be left")));
-            }
-            self.segments.push_back(Segment { file: unnamed_file(dir)?, start, end: start });
+        };
+        file.write_all_at(&piece.bytes, piece.start - start)?;
+        let end = piece.start + piece.bytes.len() as u64;
+        let mut parts = self.parts.lock();
+        match parts.segments.back_mut().filter(|last| last.start == start) {
+            Some(last) => last.end = end,
+            None => parts.segments.push_back(Segment { file, start, end }),
         }
-        if let Some(last) = self.segments.back_mut() {
-            last.file.write_all_at(bytes, last.end - last.start)?;
-            last.end += bytes.len() as u64;
-        }
+        parts.piece = None;
         Ok(())
     }
 
@@ -71,12 +159,25 @@ impl Spool {
     /// # Errors
     /// The system's.
     pub(super) fn read(&self, from: u64, max: usize, out: &mut Vec<u8>) -> io::Result<usize> {
-        let at = self.segments.partition_point(|segment| segment.end <= from);
-        let Some(segment) = self.segments.get(at).filter(|segment| segment.start <= from) else { return Ok(0) };
+        let parts = self.parts.lock();
+        let at = parts.segments.partition_point(|segment| segment.end <= from);
+        let Some(segment) = parts.segments.get(at) else {
+            let Some(piece) = &parts.piece else { return Ok(0) };
+            let skip = from.checked_sub(piece.start).and_then(|skip| usize::try_from(skip).ok());
+            let bytes = skip.and_then(|skip| piece.bytes.get(skip..)).unwrap_or_default();
+            let len = bytes.len().min(max);
+            out.extend_from_slice(&bytes[..len]);
+            return Ok(len);
+        };
+        if segment.start > from {
+            return Ok(0);
+        }
+        let (file, start) = (Arc::clone(&segment.file), segment.start);
         let len = usize::try_from(segment.end - from).unwrap_or(usize::MAX).min(max);
+        drop(parts);
         let before = out.len();
         out.resize(before + len, 0);
-        let read = segment.file.read_exact_at(&mut out[before..], from - segment.start);
+        let read = file.read_exact_at(&mut out[before..], from - start);
         if read.is_err() {
             out.truncate(before);
         }
@@ -84,10 +185,13 @@ impl Spool {
     }
 
     /// Nobody lacks anything before this place.
-    pub(super) fn forget_before(&mut self, lacked: Option<u64>) {
+    pub(super) fn forget_before(&self, lacked: Option<u64>) {
+        let mut parts = self.parts.lock();
+        // What is written now goes into the last one.
+        let kept = usize::from(parts.piece.is_some());
         let is_over = |segment: &Segment| lacked.is_none_or(|lacked| lacked >= segment.end);
-        while self.segments.front().is_some_and(is_over) {
-            self.segments.pop_front();
+        while parts.segments.len() > kept && parts.segments.front().is_some_and(is_over) {
+            parts.segments.pop_front();
         }
     }
 }
@@ -96,19 +200,26 @@ impl Spool {
 mod tests {
     use super::*;
 
+    fn push(spool: &Spool, start: u64, bytes: &[u8]) {
+        assert!(spool.take(|| Some((start, bytes.to_vec()))));
+        spool.write(&std::env::temp_dir()).unwrap();
+    }
+
     #[test]
     fn what_was_put_in_is_read_from_any_place() {
-        let (mut spool, dir) = (Spool::default(), std::env::temp_dir());
+        let spool = Spool::default();
         assert_eq!((spool.start(), spool.read(0, 9, &mut Vec::new()).unwrap()), (None, 0));
-        spool.push(&dir, 100, b"abc").unwrap();
-        spool.push(&dir, 103, b"def").unwrap();
+        push(&spool, 100, b"abc");
+        assert!(spool.take(|| Some((103, b"def".to_vec()))));
         let mut out = Vec::new();
         assert_eq!(spool.read(101, 2, &mut out).unwrap(), 2);
-        assert_eq!(spool.read(103, 99, &mut out).unwrap(), 3);
+        assert_eq!(spool.read(103, 99, &mut out).unwrap(), 3, "though it is not written yet");
         assert_eq!(out, b"bcdef");
+        spool.write(&std::env::temp_dir()).unwrap();
+        assert_eq!(spool.read(104, 99, &mut out).unwrap(), 2);
         assert_eq!(spool.read(106, 9, &mut out).unwrap(), 0);
         assert_eq!(spool.read(99, 9, &mut out).unwrap(), 0);
-        spool.push(&dir, 200, b"x").unwrap();
+        push(&spool, 200, b"x");
         assert_eq!(spool.start(), Some(200), "bytes that do not follow begin anew");
         spool.forget_before(Some(200));
         assert_eq!(spool.start(), Some(200));
@@ -118,16 +229,21 @@ mod tests {
 
     #[test]
     fn what_nobody_lacks_is_given_back() {
-        let (mut spool, dir) = (Spool::default(), std::env::temp_dir());
+        let spool = Spool::default();
         let piece = vec![b'x'; 1 << 20];
         let pieces = 2 * (SEGMENT_LEN >> 20) + 1;
-        (0..pieces).for_each(|nth| spool.push(&dir, nth << 20, &piece).unwrap());
-        assert_eq!(spool.segments.len(), 3);
+        (0..pieces).for_each(|nth| push(&spool, nth << 20, &piece));
+        assert_eq!(spool.parts.lock().segments.len(), 3);
         let mut out = Vec::new();
         assert_eq!(spool.read(SEGMENT_LEN - 1, 9, &mut out).unwrap(), 1, "up to the end of a file");
         assert_eq!(spool.read(SEGMENT_LEN, 9, &mut out).unwrap(), 9);
         spool.forget_before(Some(SEGMENT_LEN + 1));
-        assert_eq!((spool.segments.len(), spool.start()), (2, Some(SEGMENT_LEN)));
+        assert_eq!(spool.parts.lock().segments.len(), 2);
+        assert_eq!(spool.start(), Some(SEGMENT_LEN));
+        assert!(spool.take(|| Some((pieces << 20, piece.clone()))));
+        spool.forget_before(None);
+        assert_eq!(spool.parts.lock().segments.len(), 1, "the one that is written");
+        spool.write(&std::env::temp_dir()).unwrap();
         spool.forget_before(None);
         assert_eq!(spool.start(), None);
     }

@@ -56,7 +56,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         again: Vec::new(),
         payload: None,
         begin_at: now,
-        spool: Spool::default(),
+        spool: Arc::default(),
         ticked: now,
         pinged: now,
         handing_over: Vec::new(),
@@ -77,7 +77,7 @@ struct Thread {
     payload: Option<Arc<Payload>>,
     /// When a snapshot may be begun.
     begin_at: Instant,
-    spool: Spool,
+    spool: Arc<Spool>,
     ticked: Instant,
     /// Connections of primaries that hand over to this server, and whether it is a primary.
     handing_over: Vec<(Connection, SyncRequest, Arc<AtomicBool>)>,
@@ -432,15 +432,10 @@ impl Thread {
         tracing::info!("The stream for replicas is not kept any more: none has come for repl-backlog-ttl");
     }
 
-    /// Writes what memory has no room for into the file.
-    fn spill(&mut self) {
-        while let Some((start, bytes)) = self.server.replication.history.take_oldest() {
-            let dir = PathBuf::from(&self.server.host.config.read().dir);
-            if let Err(error) = self.spool.push(&dir, start, &bytes) {
-                tracing::error!("Can't write the stream for replicas that are behind: {error}");
-                self.spool.forget_before(None);
-                return;
-            }
+    /// Has what memory has no room for written.
+    fn spill(&self) {
+        if self.server.replication.history.is_too_long() {
+            self.spool.ring(self.server);
         }
     }
 

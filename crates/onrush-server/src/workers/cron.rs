@@ -339,8 +339,8 @@ impl ClockCycle {
 /// Rates per second as the mean of the last samples.
 #[derive(Default)]
 struct Rates {
-    last: [u64; 5],
-    ring: [[u64; 5]; RATE_SAMPLES],
+    last: [u64; 7],
+    ring: [[u64; 7]; RATE_SAMPLES],
     next: usize,
 }
 
@@ -352,6 +352,8 @@ impl Rates {
             server.stats.sum(|thread| &thread.net_output_bytes),
             server.stats.sum(|thread| &thread.rounds),
             server.stats.sum(|thread| &thread.cpu_nanos),
+            server.replication.syncs.input_bytes.load(Relaxed),
+            server.replication.syncs.output_bytes.load(Relaxed),
         ];
         let elapsed_ms = (elapsed.as_millis() as u64).max(1);
         for (index, now) in now.iter().enumerate() {
@@ -366,6 +368,8 @@ impl Rates {
             output_bytes_per_s: mean(2),
             rounds_per_s: mean(3),
             round_us: mean(4) / mean(3).max(1) / 1000,
+            primary_bytes_per_s: mean(5),
+            replicas_bytes_per_s: mean(6),
             expired_stale_perc: stale,
         };
     }

@@ -406,8 +406,8 @@ fn traffic(engine: &Engine, text: &mut Text) {
     text.line("total_net_repl_output_bytes", syncs.output_bytes.load(Relaxed));
     text.line("instantaneous_input_kbps", kilobytes(samples.input_bytes_per_s));
     text.line("instantaneous_output_kbps", kilobytes(samples.output_bytes_per_s));
-    text.line("instantaneous_input_repl_kbps", "0.00");
-    text.line("instantaneous_output_repl_kbps", "0.00");
+    text.line("instantaneous_input_repl_kbps", kilobytes(samples.primary_bytes_per_s));
+    text.line("instantaneous_output_repl_kbps", kilobytes(samples.replicas_bytes_per_s));
     text.line("rejected_connections", engine.stats.connections_rejected.load(Relaxed));
     text.line("sync_full", syncs.full.load(Relaxed));
     text.line("sync_partial_ok", syncs.partial_ok.load(Relaxed));
