@@ -5,7 +5,6 @@
 //! that depend on no later record count as sent, as on a connection that waits for the disk. Whether any other command
 //! was executed is unknown.
 
-use std::io;
 use std::sync::Arc;
 
 use onrush_engine::batch::runner::Runner;
@@ -13,17 +12,14 @@ use onrush_engine::clients::local::LocalClient;
 use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
-use onrush_engine::loading::load::{Rules, load_batch, load_end};
 use onrush_engine::shared::Parts;
-use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
-use onrush_engine::snapshot::run::{At, begin, run};
-use onrush_persist::rdb::{Batch, FileReader, FileWriter};
+use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::{CommandLog, FOR_LOG, FOR_REPLICAS, Record, Sink};
 use onrush_store::Random;
 use parking_lot::Mutex;
 
 use crate::command::DATABASES;
-use crate::time;
+use crate::{snapshot, time};
 
 /// A record of the log.
 struct Logged {
@@ -43,7 +39,7 @@ struct Saved {
 #[derive(Default)]
 pub struct Disk {
     records: Arc<Mutex<Vec<Logged>>>,
-    saved: Arc<Mutex<Vec<Saved>>>,
+    saved: Mutex<Vec<Saved>>,
     /// The newest record before the round.
     first: Mutex<u64>,
 }
@@ -67,44 +63,18 @@ impl Left {
     }
 }
 
+/// The commands of a record that change data, with their databases: notes of replication are none.
+pub fn changes(record: Record<'_>) -> Vec<(u32, Vec<u8>)> {
+    let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
+    data.map(|(db, bytes)| (db, bytes.to_vec())).collect()
+}
+
 struct Follower(Arc<Mutex<Vec<Logged>>>);
 
 impl Sink for Follower {
     fn record(&mut self, record: Record<'_>) {
-        // Notes of replication are no data.
-        let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
-        let commands = data.map(|(db, bytes)| (db, bytes.to_vec())).collect();
-        self.0.lock().push(Logged { lsn: record.lsn, commands });
+        self.0.lock().push(Logged { lsn: record.lsn, commands: changes(record) });
     }
-}
-
-/// A snapshot that is written.
-struct Writing {
-    log: Arc<CommandLog>,
-    lsn: u64,
-    writer: Option<FileWriter<Vec<u8>>>,
-    saved: Arc<Mutex<Vec<Saved>>>,
-}
-
-impl Output for Writing {
-    fn begin(&mut self, version: u16) -> io::Result<()> {
-        self.lsn = self.log.last_lsn();
-        self.writer = Some(FileWriter::new(Vec::new(), version, true)?);
-        Ok(())
-    }
-
-    fn write(&mut self, items: &[u8]) -> io::Result<()> {
-        self.writer.as_mut().ok_or(io::ErrorKind::NotFound)?.write(items)
-    }
-
-    fn finish(self: Box<Self>) -> io::Result<u64> {
-        let bytes = self.writer.ok_or(io::ErrorKind::NotFound)?.finish()?;
-        let len = bytes.len() as u64;
-        self.saved.lock().push(Saved { lsn: self.lsn, bytes });
-        Ok(len)
-    }
-
-    fn abandon(self: Box<Self>, _: &NoResult) {}
 }
 
 impl Disk {
@@ -115,15 +85,8 @@ impl Disk {
 
     /// Takes a snapshot, as the thread for snapshots does. FLUSHALL may end a snapshot that is a file of its own.
     pub fn save(&self, engine: &'static Engine, purpose: Purpose) {
-        let (log, saved) = (Arc::clone(&engine.log), Arc::clone(&self.saved));
-        let output = Box::new(Writing { log, lsn: 0, writer: None, saved });
-        let alone = engine.gate.exclusive(engine.gate.take_turn());
-        let underway = begin(engine, output, purpose, false);
-        drop(alone);
-        if let Some(underway) = underway {
-            // Whether it was written or failed shows on the disk.
-            let _ = run(engine, &underway, At::Gate(engine.snapshot_thread()));
-        }
+        let taken = snapshot::take(engine, purpose, || Ok(engine.log.last_lsn()));
+        self.saved.lock().extend(taken.map(|(lsn, bytes)| Saved { lsn, bytes }));
     }
 
     /// A new round begins with empty databases.
@@ -190,12 +153,7 @@ impl Restarted {
     pub fn load(&mut self, left: &Left) -> Result<(), String> {
         self.client.run(&mut self.runner, "FLUSHALL\n");
         if let Some(saved) = &left.saved {
-            let mut reader = FileReader::new(&saved.bytes[..]).map_err(|error| error.to_string())?;
-            let mut batch = Batch::default();
-            while reader.next_batch(&mut batch).map_err(|error| error.to_string())? {
-                load_batch(self.engine, &batch, Rules::LOG_BASE).map_err(|error| error.to_string())?;
-            }
-            load_end(self.engine).map_err(|error| error.to_string())?;
+            snapshot::load(self.engine, &saved.bytes)?;
         }
         let mut client = LocalClient::new(self.engine);
         client.replay();

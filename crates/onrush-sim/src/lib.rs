@@ -20,6 +20,7 @@ mod replica;
 pub mod reply;
 pub mod scheduler;
 pub mod simulation;
+mod snapshot;
 mod time;
 pub mod workload;
 mod world;

@@ -7,7 +7,6 @@
 //! A reader reads all keys of a replica at once, again and again. After a round a *judge*, which executes the records of the
 //! primary one by one, tells which states there have been: what was read must be among them, in their order.
 
-use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -17,25 +16,23 @@ use onrush_engine::command::CommandTable;
 use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
 use onrush_engine::loading::empty::empty;
-use onrush_engine::loading::load::{Rules, load_batch, load_end};
 use onrush_engine::replication::attached::{Phase, Replica as Attached};
 use onrush_engine::replication::follower::Follower;
 use onrush_engine::replication::history::Position;
 use onrush_engine::replication::introduction::Introduction;
 use onrush_engine::replication::role::Primary;
 use onrush_engine::shared::Parts;
-use onrush_engine::snapshot::output::{NoResult, Output, Purpose};
-use onrush_engine::snapshot::run::{At, begin, run};
+use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::aof::{Part, StreamScan};
-use onrush_persist::rdb::{Batch, FileReader, FileWriter};
-use onrush_persist::{FOR_LOG, FOR_REPLICAS, Record, Sink};
+use onrush_persist::{Record, Sink};
 use onrush_store::{Random, schedule};
 use parking_lot::Mutex;
 
 use crate::command::{Command, DATABASES, KEYS_MAX};
+use crate::crash::changes;
 use crate::reply::Reply;
-use crate::time;
 use crate::world::World;
+use crate::{snapshot, time};
 
 /// Replicas of a simulation.
 pub const REPLICAS: usize = 2;
@@ -65,7 +62,7 @@ struct Payload {
 pub struct Service {
     /// Whether all data is wanted.
     is_wanted: Mutex<bool>,
-    payload: Arc<Mutex<Option<Payload>>>,
+    payload: Mutex<Option<Payload>>,
 }
 
 /// The replicas of a simulation.
@@ -219,46 +216,10 @@ impl Replicas {
     }
 }
 
-/// Where a payload is written.
-struct Writing {
-    engine: &'static Engine,
-    cut: Option<(Position, u64)>,
-    writer: Option<FileWriter<Vec<u8>>>,
-    payload: Arc<Mutex<Option<Payload>>>,
-}
-
-impl Output for Writing {
-    fn begin(&mut self, version: u16) -> io::Result<()> {
-        self.cut = Some(self.engine.replication.cut(self.engine)?);
-        self.writer = Some(FileWriter::new(Vec::new(), version, true)?);
-        Ok(())
-    }
-
-    fn write(&mut self, items: &[u8]) -> io::Result<()> {
-        self.writer.as_mut().ok_or(io::ErrorKind::NotFound)?.write(items)
-    }
-
-    fn finish(self: Box<Self>) -> io::Result<u64> {
-        let bytes = self.writer.ok_or(io::ErrorKind::NotFound)?.finish()?;
-        let len = bytes.len() as u64;
-        let payload = self.cut.map(|(cut, epoch)| Payload { cut, epoch, bytes: Arc::new(bytes) });
-        *self.payload.lock() = payload;
-        Ok(len)
-    }
-
-    fn abandon(self: Box<Self>, _: &NoResult) {}
-}
-
 /// Takes a snapshot of an engine for replicas.
-fn snapshot(engine: &'static Engine, payload: &Arc<Mutex<Option<Payload>>>) {
-    let output = Box::new(Writing { engine, cut: None, writer: None, payload: Arc::clone(payload) });
-    let alone = engine.gate.exclusive(engine.gate.take_turn());
-    let underway = begin(engine, output, Purpose::Replicas, false);
-    drop(alone);
-    if let Some(underway) = underway {
-        // Whether it was written shows in the payload.
-        let _ = run(engine, &underway, At::Gate(engine.snapshot_thread()));
-    }
+fn take(engine: &'static Engine) -> Option<Payload> {
+    let taken = snapshot::take(engine, Purpose::Replicas, || engine.replication.cut(engine));
+    taken.map(|((cut, epoch), bytes)| Payload { cut, epoch, bytes: Arc::new(bytes) })
 }
 
 impl Service {
@@ -266,7 +227,7 @@ impl Service {
     pub fn serve(&self, engine: &'static Engine) -> bool {
         let is_wanted = std::mem::take(&mut *self.is_wanted.lock());
         if is_wanted {
-            snapshot(engine, &self.payload);
+            *self.payload.lock() = take(engine);
         }
         is_wanted
     }
@@ -336,7 +297,6 @@ fn follow_anybody(engine: &'static Engine) {
     let primary = Primary { host: "simulated".to_owned(), port: 1 };
     // No stream begins, which alone could fail.
     let _ = engine.replication.change_role(engine, Some(primary));
-    engine.replication.history.keep(true);
 }
 
 /// Puts data into an engine in place of what it has.
@@ -345,13 +305,7 @@ fn load(engine: &'static Engine, payload: &Payload) -> Result<(), String> {
     let alone = engine.gate.exclusive(engine.gate.take_turn());
     empty(engine);
     drop(alone);
-    let mut reader = FileReader::new(&payload.bytes[..]).map_err(|error| error.to_string())?;
-    let mut batch = Batch::default();
-    while reader.next_batch(&mut batch).map_err(|error| error.to_string())? {
-        load_batch(engine, &batch, Rules::LOG_BASE).map_err(|error| error.to_string())?;
-        schedule::point();
-    }
-    load_end(engine).map_err(|error| error.to_string())?;
+    snapshot::load(engine, &payload.bytes)?;
     engine.replication.history.take_over(payload.cut.clone());
     engine.replication.history.set_db(Some(engine.loading.stream_db()));
     engine.loading.end();
@@ -396,11 +350,7 @@ impl Replica {
     /// Begins anew with the data that it has, as after a shutdown, or with none.
     fn restart(&mut self, world: &World, has_data: bool) {
         self.restarts += 1;
-        let payload = Arc::default();
-        if has_data {
-            snapshot(self.engine, &payload);
-        }
-        let payload = payload.lock().take();
+        let payload = if has_data { take(self.engine) } else { None };
         self.follower = None;
         self.engine = new_engine(self.seed + self.restarts as u64);
         if let Some(payload) = payload {
@@ -560,9 +510,7 @@ struct Recorder(Arc<Mutex<Records>>);
 
 impl Sink for Recorder {
     fn record(&mut self, record: Record<'_>) {
-        // Notes of replication are no data.
-        let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
-        self.0.lock().push(data.map(|(db, bytes)| (db, bytes.to_vec())).collect());
+        self.0.lock().push(changes(record));
     }
 }
 

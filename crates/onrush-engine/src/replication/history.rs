@@ -85,6 +85,8 @@ struct Parts {
     lacked: Option<u64>,
     /// The same of replicas that are about to get data which has just been cut.
     pinned: Option<u64>,
+    /// Twice the largest part of the stream that came at once, since too much waits: a replica may lack so much of it.
+    large_bytes: u64,
     /// LSNs of records, and where they end in the stream.
     marks: VecDeque<(u64, u64)>,
     /// The database of the stream, for whoever reads it from here on; `None`: what comes next says it.
@@ -109,6 +111,7 @@ impl Parts {
             return;
         }
         self.kept_bytes += bytes.len() as u64;
+        self.large_bytes = self.large_bytes.max(2 * bytes.len() as u64);
         while !bytes.is_empty() {
             let room = self.pieces.back().map_or(0, |piece| piece.capacity() - piece.len());
             if room == 0 {
@@ -131,12 +134,13 @@ impl Parts {
         {
             let end = self.first() + piece.len() as u64;
             let is_lacked = [self.lacked, self.pinned].into_iter().flatten().any(|lacked| lacked < end);
-            if is_lacked && self.kept_bytes < self.kept_bytes_max + DROP_BYTES_MIN {
+            if is_lacked && self.kept_bytes < self.kept_bytes_max + DROP_BYTES_MIN.max(self.large_bytes) {
                 return;
             }
             self.kept_bytes -= piece.len() as u64;
             self.pieces.pop_front();
         }
+        self.large_bytes = 0;
     }
 
     fn mark(&mut self, lsn: u64) {
@@ -164,6 +168,7 @@ impl History {
             kept_bytes_max: 1 << 20,
             lacked: None,
             pinned: None,
+            large_bytes: 0,
             marks: VecDeque::new(),
             db: None,
         };
@@ -448,6 +453,11 @@ mod tests {
         assert!(history.kept().0 <= pinned);
         history.set_lacked(None, false);
         assert!(history.kept().0 > pinned);
+        history.set_lacked(Some(0), false);
+        let first = history.kept().0;
+        history.append(&vec![0; DROP_BYTES_MIN as usize + (9 << 20)], None);
+        assert_eq!(history.kept().0, first, "what comes at once is not dropped at once");
+        history.set_lacked(None, false);
         history.set_lacked(Some(0), false);
         for _ in 0..(DROP_BYTES_MIN >> 20) + 8 {
             history.append(&[0; 1 << 20], None);

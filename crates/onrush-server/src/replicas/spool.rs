@@ -48,13 +48,12 @@ struct Parts {
     segments: VecDeque<Segment>,
     /// What comes behind them.
     piece: Option<Piece>,
-    /// Whether the thread has been started, and is to look.
-    has_thread: bool,
+    /// Whether the thread is to look.
     is_rung: bool,
 }
 
 impl Parts {
-    fn start(&self) -> Option<u64> {
+    fn first(&self) -> Option<u64> {
         let piece = self.piece.as_ref().map(|piece| piece.start);
         self.segments.front().map(|segment| segment.start).or(piece)
     }
@@ -69,23 +68,25 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Where it begins, if there is anything in it.
-    pub(super) fn start(&self) -> Option<u64> {
-        self.parts.lock().start()
+    pub(super) fn first(&self) -> Option<u64> {
+        self.parts.lock().first()
     }
 
     /// Has what memory has no room for written.
-    pub(super) fn ring(self: &Arc<Self>, server: &'static Server) {
-        let mut parts = self.parts.lock();
-        parts.is_rung = true;
+    pub(super) fn ring(&self) {
+        self.parts.lock().is_rung = true;
         self.rung.notify_one();
-        if !parts.has_thread {
-            let spool = Arc::clone(self);
-            let started = threads::start("spool", move || spool.serve(server));
-            parts.has_thread = started.is_ok();
-            if let Err(error) = started {
-                tracing::error!("Can't start the thread that writes the stream for replicas that are behind: {error}");
-            }
-        }
+    }
+
+    /// Starts the thread, which ends with the process.
+    ///
+    /// # Errors
+    /// The system has none to give.
+    pub(super) fn start(server: &'static Server) -> io::Result<Arc<Self>> {
+        let spool = Arc::new(Self::default());
+        let served = Arc::clone(&spool);
+        threads::start("spool", move || served.serve(server))?;
+        Ok(spool)
     }
 
     fn serve(&self, server: &'static Server) {
@@ -99,7 +100,7 @@ impl Spool {
                 let dir = PathBuf::from(&server.host.config.read().dir);
                 if let Err(error) = self.write(&dir) {
                     tracing::error!("Can't write the stream for replicas that are behind: {error}");
-                    *self.parts.lock() = Parts { has_thread: true, ..Parts::default() };
+                    *self.parts.lock() = Parts::default();
                     std::thread::sleep(RETRY_AFTER);
                 }
             }
@@ -126,7 +127,7 @@ impl Spool {
             let parts = self.parts.lock();
             let Some(piece) = parts.piece.clone() else { return Ok(()) };
             let last = parts.segments.back().filter(|last| last.end - last.start < SEGMENT_LEN);
-            (piece, parts.start(), last.map(|last| (Arc::clone(&last.file), last.start)))
+            (piece, parts.first(), last.map(|last| (Arc::clone(&last.file), last.start)))
         };
         let (file, start) = match last {
             Some(last) => last,
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn what_was_put_in_is_read_from_any_place() {
         let spool = Spool::default();
-        assert_eq!((spool.start(), spool.read(0, 9, &mut Vec::new()).unwrap()), (None, 0));
+        assert_eq!((spool.first(), spool.read(0, 9, &mut Vec::new()).unwrap()), (None, 0));
         push(&spool, 100, b"abc");
         assert!(spool.take(|| Some((103, b"def".to_vec()))));
         let mut out = Vec::new();
@@ -220,11 +221,11 @@ mod tests {
         assert_eq!(spool.read(106, 9, &mut out).unwrap(), 0);
         assert_eq!(spool.read(99, 9, &mut out).unwrap(), 0);
         push(&spool, 200, b"x");
-        assert_eq!(spool.start(), Some(200), "bytes that do not follow begin anew");
+        assert_eq!(spool.first(), Some(200), "bytes that do not follow begin anew");
         spool.forget_before(Some(200));
-        assert_eq!(spool.start(), Some(200));
+        assert_eq!(spool.first(), Some(200));
         spool.forget_before(Some(201));
-        assert_eq!(spool.start(), None);
+        assert_eq!(spool.first(), None);
     }
 
     #[test]
@@ -239,12 +240,12 @@ mod tests {
         assert_eq!(spool.read(SEGMENT_LEN, 9, &mut out).unwrap(), 9);
         spool.forget_before(Some(SEGMENT_LEN + 1));
         assert_eq!(spool.parts.lock().segments.len(), 2);
-        assert_eq!(spool.start(), Some(SEGMENT_LEN));
+        assert_eq!(spool.first(), Some(SEGMENT_LEN));
         assert!(spool.take(|| Some((pieces << 20, piece.clone()))));
         spool.forget_before(None);
         assert_eq!(spool.parts.lock().segments.len(), 1, "the one that is written");
         spool.write(&std::env::temp_dir()).unwrap();
         spool.forget_before(None);
-        assert_eq!(spool.start(), None);
+        assert_eq!(spool.first(), None);
     }
 }

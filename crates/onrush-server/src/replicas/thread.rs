@@ -56,7 +56,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         again: Vec::new(),
         payload: None,
         begin_at: now,
-        spool: Arc::default(),
+        spool: Spool::start(server)?,
         ticked: now,
         pinged: now,
         handing_over: Vec::new(),
@@ -229,7 +229,7 @@ impl Thread {
         let replication = &self.server.replication;
         let Some((id, from)) = &link.request.from else { return };
         let asked = replication.history.ask(id, *from);
-        let first = self.spool.start().unwrap_or_else(|| replication.history.kept().0);
+        let first = self.spool.first().unwrap_or_else(|| replication.history.kept().0);
         if asked.is_known && asked.next < first {
             link.look_on_disk(self.server, asked.next);
         }
@@ -272,7 +272,7 @@ impl Thread {
     fn may_join(&self, payload: &Payload) -> bool {
         let history = &self.server.replication.history;
         let is_kept = |(cut, epoch): (onrush_engine::replication::history::Position, u64)| {
-            let first = self.spool.start().unwrap_or_else(|| history.kept().0);
+            let first = self.spool.first().unwrap_or_else(|| history.kept().0);
             epoch == history.epoch() && cut.offset >= first
         };
         payload.state() != State::HasFailed && payload.cut().is_none_or(is_kept)
@@ -435,7 +435,7 @@ impl Thread {
     /// Has what memory has no room for written.
     fn spill(&self) {
         if self.server.replication.history.is_too_long() {
-            self.spool.ring(self.server);
+            self.spool.ring();
         }
     }
 
