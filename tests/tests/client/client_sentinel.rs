@@ -1,14 +1,14 @@
 //! The primary of a group, found through Sentinels: at the first connection, in the middle of a stream, after READONLY.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::fake::{Answer, Fake, oblige, run};
 use onrush::{AsyncCommands, Client, ConnectionConfig, ErrorKind, Fate, cmd};
 use onrush_tests::failovers::Options;
 use onrush_tests::failovers::group::{Group, Kind};
-use onrush_tests::failovers::node::Login;
+use onrush_tests::failovers::node::{Login, wait};
 use onrush_tests::server::{Oracle, onrush_bin, skips_on_stand_in};
 
 /// A Sentinel that knows a primary on this port.
@@ -90,12 +90,18 @@ fn a_stream_goes_on_at_the_next_primary() {
     let mut group = Group::start(&options).unwrap_or_else(|why| panic!("{why}"));
     let ports: Vec<u16> = group.places().sentinels.iter().map(|place| place.port).collect();
     let client = client(&ports);
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let killer = std::thread::spawn({
-        let is_over = Arc::clone(&is_over);
+        let (is_over, answered) = (Arc::clone(&is_over), Arc::clone(&answered));
         move || {
-            std::thread::sleep(Duration::from_millis(500));
+            wait("the stream", Duration::from_secs(30), || match answered.load(Relaxed) {
+                count if count > 1000 => Ok(()),
+                count => Err(format!("{count} replies")),
+            })?;
+            // It stands still for a moment before it dies: the client has sent what it never answers.
             let primary = group.primary()?;
+            group.signal(primary, "STOP");
+            std::thread::sleep(Duration::from_millis(300));
             group.kill(primary);
             group.wait_for_other_primary(primary, Duration::from_secs(30))?;
             std::thread::sleep(Duration::from_millis(1500));
@@ -112,7 +118,10 @@ fn a_stream_goes_on_at_the_next_primary() {
         let (mut done, mut unknown, mut at) = (Vec::new(), 0, 0);
         while let Some(reply) = replies.next().await {
             match reply {
-                Ok(_) => done.push(at),
+                Ok(_) => {
+                    done.push(at);
+                    answered.fetch_add(1, Relaxed);
+                }
                 Err(error) => {
                     assert_ne!(error.fate(), Fate::Replied, "{error}");
                     unknown += u64::from(error.fate() == Fate::Unknown);
