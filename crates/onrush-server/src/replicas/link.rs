@@ -1,23 +1,25 @@
 //! One replica: what it still has to get, and what it has acknowledged.
 
-use std::io::{Error, ErrorKind};
+use std::io::{self, Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use onrush_engine::replication::attached::{Phase, Replica};
-
+use onrush_engine::replication::history::{Asked, Gone};
 use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::settings::OutputLimits;
 use onrush_persist::aof::{Backlog, Part, StreamScan};
 
+use super::files::{Answer, Files};
 use super::payload::{Payload, State};
-use super::spool::Spool;
+use super::spool::{Found, Spool};
 use crate::net::connection::Connection;
 use crate::process::server::Server;
 
-/// Bytes that are taken for a replica at once, and most that it gets in one turn.
+/// Bytes that are taken for a replica at once, from memory and from a file, and most that it gets in one turn.
 const PIECE_LEN: usize = 128 << 10;
+const FILE_PIECE_LEN: usize = 512 << 10;
 const TURN_BYTES_MAX: usize = 2 << 20;
 
 /// Most reads in one turn, of 4 KB each.
@@ -30,6 +32,8 @@ const REQUEST_LEN_MAX: usize = 16 << 10;
 enum Stage {
     /// Nothing: it waits for data.
     Waits,
+    /// Nothing yet: the append-only file may have the stream from where it was.
+    Asks { asked: Asked, found: Answer<io::Result<Option<Backlog>>> },
     /// Data, from this place on; `mark` ends it if its length was not told.
     Data { payload: Arc<Payload>, at: u64, mark: Option<String> },
     /// The stream from this place on, once it has said that it has the data.
@@ -51,6 +55,14 @@ pub(super) enum After {
     End(String),
 }
 
+/// What comes from a file: bytes behind those that were there.
+struct FromFile {
+    bytes: Vec<u8>,
+    read: Result<(), String>,
+    /// Where the stream goes on in the append-only file.
+    backlog: Option<Backlog>,
+}
+
 /// See the module's text.
 pub(super) struct Link {
     pub(super) connection: Connection,
@@ -65,8 +77,16 @@ pub(super) struct Link {
     /// What has come and was not understood yet.
     input: Vec<u8>,
     scan: StreamScan,
-    /// What it reads of the append-only file, which memory does not have any more.
+    /// Whether it reads the stream from the append-only file, since memory does not have it any more.
+    reads_log: bool,
+    /// Where it goes on there.
     backlog: Option<Backlog>,
+    /// What is to come from a file.
+    awaited: Option<Answer<FromFile>>,
+    /// Whether there was nothing when it came: the rest is on its way to the file.
+    is_dry: bool,
+    /// Whether it was told how its data ends.
+    is_announced: bool,
     /// When something was written last.
     progress_at: Instant,
     /// When what it lacks passed the soft limit, in Unix milliseconds.
@@ -85,7 +105,11 @@ impl Link {
             written: 0,
             input: Vec::new(),
             scan: StreamScan::default(),
+            reads_log: false,
             backlog: None,
+            awaited: None,
+            is_dry: false,
+            is_announced: false,
             progress_at: Instant::now(),
             strained_since_ms: None,
         }
@@ -100,10 +124,10 @@ impl Link {
     /// file.
     pub(super) fn lacks(&self) -> Option<u64> {
         match &self.stage {
-            _ if self.backlog.is_some() => None,
+            _ if self.reads_log => None,
             Stage::Data { payload, .. } => payload.cut().map(|(cut, _)| cut.offset),
             Stage::AwaitsAck { next } | Stage::Stream { next } => Some(*next),
-            Stage::Waits | Stage::HasData => None,
+            Stage::Waits | Stage::Asks { .. } | Stage::HasData => None,
         }
     }
 
@@ -116,7 +140,7 @@ impl Link {
     pub(super) fn is_kept_waiting(&self) -> bool {
         let data_is_late = |payload: &Payload, at| self.is_written() && at == 0 && payload.len() == 0;
         match &self.stage {
-            Stage::Waits => self.is_written(),
+            Stage::Waits | Stage::Asks { .. } => self.is_written(),
             Stage::Data { payload, at, mark } => {
                 mark.is_none() && payload.state() == State::Grows || data_is_late(payload, *at)
             }
@@ -146,21 +170,35 @@ impl Link {
         self.replica.set_phase(Phase::Online);
     }
 
-    /// Looks whether the append-only file has the stream from here on.
-    pub(super) fn look_on_disk(&mut self, server: &Server, next: u64) {
-        let Some(aof) = server.host.append_only.aof() else { return };
-        match aof.backlog(next) {
-            Ok(backlog) => self.backlog = backlog,
-            Err(error) => tracing::warn!(
-                "The append-only file can't be read for the replica {} from offset {next} on: {error}",
-                self.replica.client.addr
-            ),
-        }
+    /// Has it looked whether the append-only file has the stream from where this replica was.
+    pub(super) fn look_in_log(&mut self, server: &'static Server, files: &Files, asked: Asked) {
+        let found = files.ask(move || {
+            let aof = server.host.append_only.aof();
+            aof.map_or(Ok(None), |aof| aof.backlog(asked.next))
+        });
+        self.stage = Stage::Asks { asked, found };
     }
 
-    /// Whether it reads the stream from the append-only file.
-    pub(super) fn reads_disk(&self) -> bool {
-        self.backlog.is_some()
+    /// Where this replica was, if that has been looked for now, and whether the append-only file has the stream from there.
+    pub(super) fn found_in_log(&mut self) -> Option<(Asked, bool)> {
+        let Stage::Asks { asked, found } = &self.stage else { return None };
+        let (asked, found) = (*asked, found.take()?);
+        self.backlog = found.unwrap_or_else(|error| {
+            tracing::warn!(
+                "The append-only file can't be read for the replica {} from offset {} on: {error}",
+                self.replica.client.addr,
+                asked.next
+            );
+            None
+        });
+        self.reads_log = self.backlog.is_some();
+        self.stage = Stage::Waits;
+        Some((asked, self.reads_log))
+    }
+
+    /// Whether it should look again soon though nothing tells it to.
+    pub(super) fn is_dry(&self) -> bool {
+        self.is_dry
     }
 
     /// It gets the data of a payload, which has been cut.
@@ -180,7 +218,7 @@ impl Link {
     }
 
     /// Reads and writes what the socket takes now, of the stream up to `end`.
-    pub(super) fn turn(&mut self, server: &'static Server, spool: &Spool, end: u64) -> After {
+    pub(super) fn turn(&mut self, server: &'static Server, spool: &Spool, files: &Files, end: u64) -> After {
         if self.replica.client.is_killed() {
             return After::End("it was killed".to_owned());
         }
@@ -188,10 +226,11 @@ impl Link {
             Ok(goes_on) => goes_on,
             Err(why) => return After::End(why),
         };
-        if !self.waits() && self.epoch != server.replication.history.epoch() {
+        let is_served = !matches!(self.stage, Stage::Waits | Stage::Asks { .. });
+        if is_served && self.epoch != server.replication.history.epoch() {
             return After::End("the history has changed".to_owned());
         }
-        match self.write(server, spool, end).unwrap_or_else(After::End) {
+        match self.write(server, spool, files, end).unwrap_or_else(After::End) {
             After::Wait if goes_on => After::Again,
             after => after,
         }
@@ -255,7 +294,7 @@ impl Link {
         Ok(())
     }
 
-    fn write(&mut self, server: &'static Server, spool: &Spool, end: u64) -> Result<After, String> {
+    fn write(&mut self, server: &'static Server, spool: &Spool, files: &Files, end: u64) -> Result<After, String> {
         let mut budget = TURN_BYTES_MAX;
         loop {
             while !self.is_written() {
@@ -276,7 +315,7 @@ impl Link {
             }
             self.out.clear();
             self.written = 0;
-            if !self.fill(server, spool, end)? {
+            if !self.fill(server, spool, files, end)? {
                 self.strained_since_ms = None;
                 return match self.stage {
                     Stage::HasData => Err("it has the data that it wanted".to_owned()),
@@ -287,95 +326,151 @@ impl Link {
     }
 
     /// Takes what comes next; returns whether there is anything.
-    fn fill(&mut self, server: &Server, spool: &Spool, end: u64) -> Result<bool, String> {
+    fn fill(&mut self, server: &'static Server, spool: &Spool, files: &Files, end: u64) -> Result<bool, String> {
+        self.is_dry = false;
+        if let Some(awaited) = &self.awaited {
+            let Some(found) = awaited.take() else { return Ok(false) };
+            self.awaited = None;
+            return self.arrived(server, found);
+        }
         match self.stage {
-            Stage::Waits | Stage::AwaitsAck { .. } | Stage::HasData => Ok(false),
-            Stage::Data { .. } => self.fill_data(),
+            Stage::Waits | Stage::Asks { .. } | Stage::AwaitsAck { .. } | Stage::HasData => Ok(false),
+            Stage::Data { .. } => self.fill_data(files),
             Stage::Stream { next } => {
-                let len_max = usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX).min(PIECE_LEN);
+                let len_max = usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX).min(FILE_PIECE_LEN);
                 if len_max == 0 {
                     return Ok(false);
                 }
-                let read = self.read_stream(server, spool, next, len_max)?;
+                let read = self.read_stream(server, spool, files, next, len_max)?;
                 self.stage = Stage::Stream { next: next + read as u64 };
                 Ok(read > 0)
             }
         }
     }
 
-    /// Takes bytes of the stream from memory, the file beside it, or the append-only file.
-    fn read_stream(&mut self, server: &Server, spool: &Spool, next: u64, len_max: usize) -> Result<usize, String> {
-        let failed = |error: Error| format!("the stream can't be read: {error}");
-        if self.backlog.as_ref().is_none_or(Backlog::is_exact) {
-            if let Ok(len) = server.replication.history.read(next, len_max, &mut self.out) {
-                self.backlog = None;
-                return Ok(len);
+    /// Takes what has come from a file; returns whether there is anything.
+    fn arrived(&mut self, server: &'static Server, found: FromFile) -> Result<bool, String> {
+        self.out = found.bytes;
+        self.backlog = found.backlog;
+        let len = self.out.len() as u64;
+        match &mut self.stage {
+            Stage::Data { at, .. } => *at += len,
+            Stage::Stream { next } => {
+                *next += len;
+                self.is_dry = len == 0;
+                if let (Err(_), true, Some(aof)) = (&found.read, self.reads_log, server.host.append_only.aof()) {
+                    // It would come back and fail again.
+                    aof.give_up_streams();
+                }
             }
-            let len = spool.read(next, len_max, &mut self.out).map_err(failed)?;
-            if len > 0 {
-                self.backlog = None;
-                return Ok(len);
-            }
+            _ => {}
         }
-        if self.backlog.is_none() {
-            self.look_on_disk(server, next);
-        }
-        let Some(backlog) = &mut self.backlog else {
-            return Err("it lacks a part of the stream that is not kept any more".to_owned());
-        };
-        // If there is nothing yet, it is on its way to the file.
-        let read = backlog.read(&mut self.out, len_max);
-        if let (Err(_), Some(aof)) = (&read, server.host.append_only.aof()) {
-            // It would come back and fail again.
-            aof.give_up_streams();
-        }
-        read.map_err(failed)
+        found.read.map(|()| len > 0)
     }
 
-    fn fill_data(&mut self) -> Result<bool, String> {
-        let Stage::Data { payload, at, mark } = &mut self.stage else { return Ok(false) };
-        let state = payload.state();
-        if state == State::HasFailed {
-            return Err("the data can't be written".to_owned());
-        }
-        if *at == 0 && self.out.is_empty() {
-            match mark {
-                Some(mark) if payload.len() > 0 => {
-                    self.out.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
+    /// Has bytes read from a file.
+    fn await_file(
+        &mut self,
+        files: &Files,
+        read: impl FnOnce(&mut Vec<u8>, &mut Option<Backlog>) -> Result<(), String> + Send + 'static,
+    ) {
+        let (mut bytes, mut backlog) = (std::mem::take(&mut self.out), self.backlog.take());
+        self.awaited = Some(files.ask(move || {
+            let read = read(&mut bytes, &mut backlog);
+            if read.is_err() {
+                bytes.clear();
+            }
+            FromFile { bytes, read, backlog }
+        }));
+    }
+
+    /// Takes bytes of the stream from memory, or has them read from the file beside it or the append-only file. Returns how
+    /// many it took.
+    fn read_stream(
+        &mut self,
+        server: &'static Server,
+        spool: &Spool,
+        files: &Files,
+        next: u64,
+        len_max: usize,
+    ) -> Result<usize, String> {
+        let failed = |error: Error| format!("the stream can't be read: {error}");
+        if self.backlog.as_ref().is_none_or(Backlog::is_exact) {
+            let found = match server.replication.history.read(next, len_max.min(PIECE_LEN), &mut self.out) {
+                Ok(len) => Found::Bytes(len),
+                Err(Gone) => spool.find(next, len_max, &mut self.out),
+            };
+            if !matches!(found, Found::Nothing) {
+                self.reads_log = false;
+                if let Some(backlog) = self.backlog.take() {
+                    drop(files.ask(|| drop(backlog)));
                 }
-                None if state == State::IsWhole => {
-                    self.out.extend_from_slice(format!("${}\r\n", payload.len()).as_bytes());
+            }
+            match found {
+                Found::Bytes(len) => return Ok(len),
+                Found::InFile(bytes) => {
+                    self.await_file(files, move |out, _| bytes.read(out).map_err(failed));
+                    return Ok(0);
                 }
-                // Its beginning, or its length, is not known yet.
-                _ => return Ok(false),
+                Found::Nothing => {}
             }
         }
-        let before = self.out.len();
-        self.out.resize(before + PIECE_LEN, 0);
-        let read = payload.read_at(&mut self.out[before..], *at).map_err(|error| error.to_string())?;
-        self.out.truncate(before + read);
-        *at += read as u64;
-        if read == 0 && state == State::IsWhole && *at == payload.len() {
-            let next = payload.cut().map_or(0, |(cut, _)| cut.offset);
-            let mark = mark.take();
-            self.out.extend_from_slice(mark.as_deref().unwrap_or_default().as_bytes());
-            self.stage = match (mark, self.replica.introduction.wants_data_only) {
-                (_, true) => Stage::HasData,
-                (Some(_), false) => Stage::AwaitsAck { next },
-                (None, false) => {
-                    self.replica.set_phase(Phase::Online);
-                    Stage::Stream { next }
-                }
-            };
+        self.reads_log = true;
+        self.await_file(files, move |out, backlog| {
+            if backlog.is_none() {
+                let aof = server.host.append_only.aof();
+                *backlog = aof.map_or(Ok(None), |aof| aof.backlog(next)).map_err(failed)?;
+            }
+            let backlog = backlog.as_mut().ok_or("it lacks a part of the stream that is not kept any more")?;
+            // If there is nothing yet, it is on its way to the file.
+            backlog.read(out, len_max).map(drop).map_err(failed)
+        });
+        Ok(0)
+    }
+
+    fn fill_data(&mut self, files: &Files) -> Result<bool, String> {
+        let Stage::Data { payload, at, mark } = &mut self.stage else { return Ok(false) };
+        let (state, at) = (payload.state(), *at);
+        let len = payload.len();
+        match state {
+            State::HasFailed => return Err("the data can't be written".to_owned()),
+            // Its beginning, or its length, is not known yet.
+            State::Grows if mark.is_none() || len == 0 => return Ok(false),
+            _ => {}
+        }
+        if !std::mem::replace(&mut self.is_announced, true) {
+            let head = mark.as_ref().map_or_else(|| format!("${len}\r\n"), |mark| format!("$EOF:{mark}\r\n"));
+            self.out.extend_from_slice(head.as_bytes());
             return Ok(true);
         }
-        Ok(!self.out.is_empty())
+        if at < len {
+            let payload = Arc::clone(payload);
+            self.await_file(files, move |out, _| {
+                payload.read(at, FILE_PIECE_LEN, out).map_err(|error| error.to_string())
+            });
+            return Ok(false);
+        }
+        if state == State::Grows {
+            return Ok(false);
+        }
+        let next = payload.cut().map_or(0, |(cut, _)| cut.offset);
+        let mark = mark.take();
+        self.out.extend_from_slice(mark.as_deref().unwrap_or_default().as_bytes());
+        self.stage = match (mark, self.replica.introduction.wants_data_only) {
+            (_, true) => Stage::HasData,
+            (Some(_), false) => Stage::AwaitsAck { next },
+            (None, false) => {
+                self.replica.set_phase(Phase::Online);
+                Stage::Stream { next }
+            }
+        };
+        Ok(true)
     }
 
     /// A replica that follows the stream too slowly is closed (`client-output-buffer-limit replica`).
     fn look_at_limits(&mut self, server: &Server) -> Result<After, String> {
         let Stage::Stream { next } = self.stage else { return Ok(After::Wait) };
-        if self.backlog.is_some() {
+        if self.reads_log {
             // What it lacks is on the disk, and takes no memory.
             self.strained_since_ms = None;
             return Ok(After::Wait);

@@ -1,6 +1,5 @@
 //! All data for replicas: a file that grows while they read it.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,6 +11,7 @@ use onrush_engine::snapshot::output::{NoResult, Output};
 use onrush_persist::rdb::FileWriter;
 use parking_lot::Mutex;
 
+use super::files::{Files, LargeFile};
 use crate::data::unnamed::unnamed_file;
 use crate::process::server::Server;
 
@@ -20,7 +20,7 @@ const BUFFER_LEN: usize = 256 << 10;
 
 /// The data of one snapshot.
 pub struct Payload {
-    file: File,
+    file: LargeFile,
     /// What ends it for those who are not told its length: 40 bytes that nobody can guess.
     mark: String,
     /// Bytes in the file.
@@ -44,9 +44,9 @@ impl Payload {
     ///
     /// # Errors
     /// The system cannot create its file.
-    pub(super) fn new(dir: &Path, mark: String) -> io::Result<Arc<Self>> {
+    pub(super) fn new(dir: &Path, mark: String, files: &Files) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            file: unnamed_file(dir)?,
+            file: LargeFile::new(unnamed_file(dir)?, files),
             mark,
             len: AtomicU64::new(0),
             state: AtomicU8::new(State::Grows as u8),
@@ -81,13 +81,15 @@ impl Payload {
         self.cut.lock().clone()
     }
 
-    /// Reads some bytes from a place on.
+    /// Appends up to `max` of the bytes from a place on.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
-        let wanted = usize::try_from(self.len() - at).unwrap_or(usize::MAX).min(buf.len());
-        self.file.read_at(&mut buf[..wanted], at)
+    pub(super) fn read(&self, at: u64, max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let len = usize::try_from(self.len() - at).unwrap_or(usize::MAX).min(max);
+        let before = out.len();
+        out.resize(before + len, 0);
+        self.file.read_exact_at(&mut out[before..], at)
     }
 }
 

@@ -3,7 +3,6 @@
 //! A thread of its own writes them: a disk that hangs holds it, and nobody else.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
 
+use super::files::{Files, LargeFile};
 use crate::data::unnamed::unnamed_file;
 use crate::process::server::Server;
 
@@ -30,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A file and the part of the stream in it.
 struct Segment {
-    file: Arc<File>,
+    file: Arc<LargeFile>,
     start: u64,
     end: u64,
 }
@@ -59,14 +59,46 @@ impl Parts {
     }
 }
 
+/// What the spool has of the stream at a place.
+pub(super) enum Found {
+    Nothing,
+    /// So many bytes, which were appended.
+    Bytes(usize),
+    /// Bytes in a file.
+    InFile(InFile),
+}
+
+/// Where bytes are in a file.
+pub(super) struct InFile {
+    file: Arc<LargeFile>,
+    at: u64,
+    len: usize,
+}
+
+impl InFile {
+    /// Appends them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn read(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = out.len();
+        out.resize(before + self.len, 0);
+        self.file.read_exact_at(&mut out[before..], self.at)
+    }
+}
+
 /// See the module's text.
-#[derive(Default)]
 pub(super) struct Spool {
     parts: Mutex<Parts>,
     rung: Condvar,
+    files: Files,
 }
 
 impl Spool {
+    fn new(files: &Files) -> Self {
+        Self { parts: Mutex::default(), rung: Condvar::new(), files: files.clone() }
+    }
+
     /// Where it begins, if there is anything in it.
     pub(super) fn first(&self) -> Option<u64> {
         self.parts.lock().first()
@@ -82,8 +114,8 @@ impl Spool {
     ///
     /// # Errors
     /// The system has none to give.
-    pub(super) fn start(server: &'static Server) -> io::Result<Arc<Self>> {
-        let spool = Arc::new(Self::default());
+    pub(super) fn start(server: &'static Server, files: &Files) -> io::Result<Arc<Self>> {
+        let spool = Arc::new(Self::new(files));
         let served = Arc::clone(&spool);
         threads::start("spool", move || served.serve(server))?;
         Ok(spool)
@@ -141,7 +173,7 @@ impl Spool {
                         "less than {FREE_BYTES_MIN} bytes of the disk would be left"
                     )));
                 }
-                (Arc::new(unnamed_file(dir)?), piece.start)
+                (Arc::new(LargeFile::new(unnamed_file(dir)?, &self.files)), piece.start)
             }
         };
         file.write_all_at(&piece.bytes, piece.start - start)?;
@@ -155,34 +187,23 @@ impl Spool {
         Ok(())
     }
 
-    /// Appends up to `max` bytes from a place of the stream on to `out`; returns how many: none if it does not have them.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(super) fn read(&self, from: u64, max: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+    /// Looks for up to `max` bytes from a place of the stream on. Appends them to `out` if they are in no file yet.
+    pub(super) fn find(&self, from: u64, max: usize, out: &mut Vec<u8>) -> Found {
         let parts = self.parts.lock();
         let at = parts.segments.partition_point(|segment| segment.end <= from);
         let Some(segment) = parts.segments.get(at) else {
-            let Some(piece) = &parts.piece else { return Ok(0) };
+            let Some(piece) = &parts.piece else { return Found::Nothing };
             let skip = from.checked_sub(piece.start).and_then(|skip| usize::try_from(skip).ok());
             let bytes = skip.and_then(|skip| piece.bytes.get(skip..)).unwrap_or_default();
             let len = bytes.len().min(max);
             out.extend_from_slice(&bytes[..len]);
-            return Ok(len);
+            return if len > 0 { Found::Bytes(len) } else { Found::Nothing };
         };
         if segment.start > from {
-            return Ok(0);
+            return Found::Nothing;
         }
-        let (file, start) = (Arc::clone(&segment.file), segment.start);
         let len = usize::try_from(segment.end - from).unwrap_or(usize::MAX).min(max);
-        drop(parts);
-        let before = out.len();
-        out.resize(before + len, 0);
-        let read = file.read_exact_at(&mut out[before..], from - start);
-        if read.is_err() {
-            out.truncate(before);
-        }
-        read.map(|()| len)
+        Found::InFile(InFile { file: Arc::clone(&segment.file), at: from - segment.start, len })
     }
 
     /// Nobody lacks anything before this place.
@@ -201,6 +222,19 @@ impl Spool {
 mod tests {
     use super::*;
 
+    fn spool() -> Spool {
+        Spool::new(&Files::start(|| {}).unwrap())
+    }
+
+    /// How many bytes it has there, up to `max`, which are appended.
+    fn read(spool: &Spool, from: u64, max: usize, out: &mut Vec<u8>) -> usize {
+        let before = out.len();
+        if let Found::InFile(bytes) = spool.find(from, max, out) {
+            bytes.read(out).unwrap();
+        }
+        out.len() - before
+    }
+
     fn push(spool: &Spool, start: u64, bytes: &[u8]) {
         assert!(spool.take(|| Some((start, bytes.to_vec()))));
         spool.write(&std::env::temp_dir()).unwrap();
@@ -208,18 +242,18 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_read_from_any_place() {
-        let spool = Spool::default();
-        assert_eq!((spool.first(), spool.read(0, 9, &mut Vec::new()).unwrap()), (None, 0));
+        let spool = spool();
+        assert_eq!((spool.first(), read(&spool, 0, 9, &mut Vec::new())), (None, 0));
         push(&spool, 100, b"abc");
         assert!(spool.take(|| Some((103, b"def".to_vec()))));
         let mut out = Vec::new();
-        assert_eq!(spool.read(101, 2, &mut out).unwrap(), 2);
-        assert_eq!(spool.read(103, 99, &mut out).unwrap(), 3, "though it is not written yet");
+        assert_eq!(read(&spool, 101, 2, &mut out), 2);
+        assert_eq!(read(&spool, 103, 99, &mut out), 3, "though it is not written yet");
         assert_eq!(out, b"bcdef");
         spool.write(&std::env::temp_dir()).unwrap();
-        assert_eq!(spool.read(104, 99, &mut out).unwrap(), 2);
-        assert_eq!(spool.read(106, 9, &mut out).unwrap(), 0);
-        assert_eq!(spool.read(99, 9, &mut out).unwrap(), 0);
+        assert_eq!(read(&spool, 104, 99, &mut out), 2);
+        assert_eq!(read(&spool, 106, 9, &mut out), 0);
+        assert_eq!(read(&spool, 99, 9, &mut out), 0);
         push(&spool, 200, b"x");
         assert_eq!(spool.first(), Some(200), "bytes that do not follow begin anew");
         spool.forget_before(Some(200));
@@ -230,14 +264,14 @@ mod tests {
 
     #[test]
     fn what_nobody_lacks_is_given_back() {
-        let spool = Spool::default();
+        let spool = spool();
         let piece = vec![b'x'; 1 << 20];
         let pieces = 2 * (SEGMENT_LEN >> 20) + 1;
         (0..pieces).for_each(|nth| push(&spool, nth << 20, &piece));
         assert_eq!(spool.parts.lock().segments.len(), 3);
         let mut out = Vec::new();
-        assert_eq!(spool.read(SEGMENT_LEN - 1, 9, &mut out).unwrap(), 1, "up to the end of a file");
-        assert_eq!(spool.read(SEGMENT_LEN, 9, &mut out).unwrap(), 9);
+        assert_eq!(read(&spool, SEGMENT_LEN - 1, 9, &mut out), 1, "up to the end of a file");
+        assert_eq!(read(&spool, SEGMENT_LEN, 9, &mut out), 9);
         spool.forget_before(Some(SEGMENT_LEN + 1));
         assert_eq!(spool.parts.lock().segments.len(), 2);
         assert_eq!(spool.first(), Some(SEGMENT_LEN));

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 use onrush_engine::process::{NotBegun, Process};
 use onrush_engine::replication::attached::{Phase, Replica};
+use onrush_engine::replication::history::Asked;
 use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::replication::reached::end_waits;
 use onrush_engine::replication::role::LinkState;
@@ -16,6 +17,7 @@ use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::threads;
 use slab::Slab;
 
+use super::files::{Answer, Files};
 use super::link::{After, Link};
 use super::payload::{Payload, State};
 use super::service::Bell;
@@ -48,6 +50,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
     server.host.replicas.set_bell(Arc::clone(&bell));
     server.replication.set_waker(Box::new(|| server.host.replicas.ring()));
     let now = Instant::now();
+    let files = Files::start(|| server.host.replicas.ring())?;
     let thread = Thread {
         server,
         poll,
@@ -55,8 +58,10 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         links: Slab::new(),
         again: Vec::new(),
         payload: None,
+        making: None,
         begin_at: now,
-        spool: Spool::start(server)?,
+        spool: Spool::start(server, &files)?,
+        files,
         ticked: now,
         pinged: now,
         handing_over: Vec::new(),
@@ -75,9 +80,12 @@ struct Thread {
     again: Vec<usize>,
     /// What replicas that wait for data get.
     payload: Option<Arc<Payload>>,
+    /// The next one, whose file is being made.
+    making: Option<Answer<io::Result<Arc<Payload>>>>,
     /// When a snapshot may be begun.
     begin_at: Instant,
     spool: Arc<Spool>,
+    files: Files,
     ticked: Instant,
     /// Connections of primaries that hand over to this server, and whether it is a primary.
     handing_over: Vec<(Connection, SyncRequest, Arc<AtomicBool>)>,
@@ -122,7 +130,8 @@ impl Thread {
     }
 
     fn wait(&mut self, events: &mut Events) {
-        let is_retrying = self.payload.is_none() && self.links.iter().any(|(_, link)| link.waits());
+        let waits = self.payload.is_none() && self.making.is_none();
+        let is_retrying = self.links.iter().any(|(_, link)| waits && link.waits() || link.is_dry());
         let failover = self.server.replication.failover.waits();
         let timeout = if !self.again.is_empty() {
             Some(Duration::ZERO)
@@ -226,24 +235,14 @@ impl Thread {
 
     /// Lets a replica go on where it was, if that is possible. Otherwise it waits for data.
     fn decide(&self, link: &mut Link) {
-        let replication = &self.server.replication;
+        let history = &self.server.replication.history;
         let Some((id, from)) = &link.request.from else { return };
-        let asked = replication.history.ask(id, *from);
-        let first = self.spool.first().unwrap_or_else(|| replication.history.kept().0);
+        let asked = history.ask(id, *from);
+        let first = self.spool.first().unwrap_or_else(|| history.kept().0);
         if asked.is_known && asked.next < first {
-            link.look_on_disk(self.server, asked.next);
+            return link.look_in_log(self.server, &self.files, asked);
         }
-        if asked.is_known && (asked.next >= first || link.reads_disk()) {
-            replication.syncs.partial_ok.fetch_add(1, Relaxed);
-            let len = asked.end - asked.next;
-            tracing::info!("The replica {} goes on where it was, {len} bytes ago", link.replica.client.addr);
-            link.go_on(self.server, asked.next, asked.epoch);
-        } else {
-            replication.syncs.partial_err.fetch_add(1, Relaxed);
-            let why =
-                if asked.is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
-            tracing::info!("The replica {} gets all data: {why}", link.replica.client.addr);
-        }
+        settle(self.server, link, asked, true);
     }
 
     /// Gives replicas that wait the data of the payload, or has one made.
@@ -263,7 +262,7 @@ impl Thread {
             }
             // Its snapshot is about to begin.
             Some(_) => {}
-            None if Instant::now() >= self.begin_at => self.begin_payload(),
+            None if self.making.is_some() || Instant::now() >= self.begin_at => self.begin_payload(),
             None => {}
         }
     }
@@ -286,10 +285,19 @@ impl Thread {
         if server.loading.is_on() || role.is_replica() && role.link().state != LinkState::Connected {
             return;
         }
-        let dir = PathBuf::from(&server.host.config.read().dir);
-        let payload = match Payload::new(&dir, server.new_replid()) {
-            Ok(payload) => payload,
-            Err(error) => {
+        let Some(making) = self.making.take() else {
+            let (dir, id, files) =
+                (PathBuf::from(&server.host.config.read().dir), server.new_replid(), self.files.clone());
+            self.making = Some(self.files.ask(move || Payload::new(&dir, id, &files)));
+            return;
+        };
+        let payload = match making.take() {
+            None => {
+                self.making = Some(making);
+                return;
+            }
+            Some(Ok(payload)) => payload,
+            Some(Err(error)) => {
                 tracing::error!("Can't make a file for the data of replicas: {error}");
                 self.begin_at = Instant::now() + TICK;
                 return;
@@ -311,7 +319,10 @@ impl Thread {
         let mut ended = Vec::new();
         let end = self.end_for_replicas();
         for (index, link) in &mut self.links {
-            match link.turn(self.server, &self.spool, end) {
+            if let Some((asked, is_kept)) = link.found_in_log() {
+                settle(self.server, link, asked, is_kept);
+            }
+            match link.turn(self.server, &self.spool, &self.files, end) {
                 After::Wait => {}
                 After::Again => self.again.push(index),
                 After::End(why) => ended.push((index, why)),
@@ -448,5 +459,20 @@ impl Thread {
         let lacked = lacked.into_iter().chain(cut).min();
         self.server.replication.history.set_lacked(lacked, awaits_cut);
         self.spool.forget_before(lacked);
+    }
+}
+
+/// Lets a replica go on where it was, if this is its history and the part that it lacks is kept. Otherwise it waits for data.
+fn settle(server: &Server, link: &mut Link, asked: Asked, is_kept: bool) {
+    let replication = &server.replication;
+    if asked.is_known && is_kept {
+        replication.syncs.partial_ok.fetch_add(1, Relaxed);
+        let len = asked.end - asked.next;
+        tracing::info!("The replica {} goes on where it was, {len} bytes ago", link.replica.client.addr);
+        link.go_on(server, asked.next, asked.epoch);
+    } else {
+        replication.syncs.partial_err.fetch_add(1, Relaxed);
+        let why = if asked.is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
+        tracing::info!("The replica {} gets all data: {why}", link.replica.client.addr);
     }
 }
