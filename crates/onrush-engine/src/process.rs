@@ -171,6 +171,11 @@ pub trait Process: Send + Sync {
         done(Err(NOT_THERE));
     }
 
+    /// The role that was asked for and is not there yet: its primary, if it has one.
+    fn wanted_role(&self) -> Option<Option<Primary>> {
+        None
+    }
+
     /// CPU time of the process so far.
     fn cpu_times(&self) -> CpuTimes;
 

@@ -18,7 +18,7 @@ use onrush_engine::ctx::Engine;
 use onrush_engine::loading::empty::empty;
 use onrush_engine::replication::attached::{Phase, Replica as Attached};
 use onrush_engine::replication::follower::Follower;
-use onrush_engine::replication::history::Position;
+use onrush_engine::replication::history::{Epoch, Position};
 use onrush_engine::replication::introduction::Introduction;
 use onrush_engine::replication::role::Primary;
 use onrush_engine::shared::Parts;
@@ -53,7 +53,7 @@ const RESTARTS_MAX: usize = 10;
 #[derive(Clone)]
 struct Payload {
     cut: Position,
-    epoch: u64,
+    epoch: Epoch,
     bytes: Arc<Vec<u8>>,
 }
 
@@ -250,7 +250,7 @@ struct Link {
     primary: &'static Engine,
     /// The first byte of the stream that has not been sent, and the epoch of the primary's history.
     next: u64,
-    epoch: u64,
+    epoch: Epoch,
     scan: StreamScan,
     /// What has come and was not executed.
     bytes: Vec<u8>,
@@ -306,7 +306,7 @@ fn load(engine: &'static Engine, payload: &Payload) -> Result<(), String> {
     empty(engine);
     drop(alone);
     snapshot::load(engine, &payload.bytes)?;
-    engine.replication.history.take_over(payload.cut.clone());
+    engine.replication.take_over(payload.cut.clone());
     engine.replication.history.set_db(Some(engine.loading.stream_db()));
     engine.loading.end();
     Ok(())
@@ -402,7 +402,7 @@ impl Replica {
             self.link = None;
             return true;
         }
-        let Ok(read) = replication.history.read(link.next, len, &mut link.bytes) else {
+        let Ok(read) = replication.history.read(link.epoch.lineage, link.next, len, &mut link.bytes) else {
             world.fail(&format!("The stream from {} on is not kept, which a replica lacks", link.next));
         };
         if read == 0 {
@@ -499,7 +499,7 @@ fn have_same(one: &'static Engine, other: &'static Engine) -> bool {
 
 /// What was read of a replica: its number, the address of its engine, and the epoch of its history.
 struct Read {
-    from: (usize, usize, u64),
+    from: (usize, usize, Epoch),
     state: State,
 }
 

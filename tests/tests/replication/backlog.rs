@@ -86,8 +86,18 @@ fn follow(replica: &mut Conn, primary: &Server) {
 
 #[test]
 fn replicas_of_a_primary_that_is_killed_go_on_where_they_were() {
+    kill_primaries("0");
+}
+
+#[test]
+fn replicas_of_a_killed_primary_whose_replies_waited_for_them_go_on_where_they_were() {
+    kill_primaries("1");
+}
+
+fn kill_primaries(durability_replicas: &str) {
     let dir = TempDir::new();
-    let args = ["--appendfsync", "always", "--repl-diskless-sync-delay", "0"];
+    let args = ["--appendfsync", "always", "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"];
+    let args = [&args[..], &["--durability-replicas", durability_replicas]].concat();
     let mut primary = start(&dir, &args);
     let replicas = [start_replica(&primary, &[]), start_redis_replica(&primary, &[])];
     let mut conns = replicas.each_ref().map(Server::connect);

@@ -7,7 +7,7 @@ use onrush_tests::chaos::disk::{Disk, FOR_EVER_US, Library, Word};
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Launch, Oracle, Server, TempDir, skips_on_stand_in, wait_until};
 
-use crate::follows::{is_same, start_replica, wait_for_link};
+use crate::follows::{info, is_same, start_replica, wait_for_link};
 
 fn start_redis_replica(primary: &Server) -> Server {
     let port = primary.port().to_string();
@@ -93,6 +93,35 @@ fn who_waits_at_a_primary_that_is_one_no_more_learns_of_it() {
     control.call(&argv!["REPLICAOF", "127.0.0.1", other.port().to_string()]);
     let text = String::from_utf8(ours.read_to_close().expect("the end")).expect("a text");
     assert!(text.contains("this server is no primary any more"), "{text}");
+}
+
+#[test]
+fn a_replica_whose_disk_hangs_while_data_comes_can_get_another_role() {
+    if skips_on_stand_in() {
+        return;
+    }
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let args = ["--dir", below.to_str().expect("a plain path"), "--save", "", "--enable-debug-command", "yes"];
+    let replica = Launch::onrush().disk(&disk).args(&args).start();
+    let primary = Server::start_onrush(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
+    let (mut ours, mut theirs) = (replica.connect(), primary.connect());
+    ours.run("SET own 1");
+    theirs.run("DEBUG POPULATE 200000 key 100");
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    ours.call(&argv!["REPLICAOF", "127.0.0.1", primary.port().to_string()]);
+    wait_until("the data comes", || info(&mut ours, "replication", "master_sync_in_progress") == "1");
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!((ours.run("GET own").text().as_str(), ours.run("DBSIZE")), ("1", Value::Int(1)));
+    disk.set(Word::WriteDelayUs, 0);
+    ours.call(&argv!["REPLICAOF", "127.0.0.1", primary.port().to_string()]);
+    wait_for_link(&mut ours);
+    assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
 }
 
 #[test]

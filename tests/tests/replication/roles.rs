@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use onrush_tests::argv;
+use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
 use onrush_tests::server::{Oracle, Server, wait_until};
 
@@ -103,6 +104,32 @@ fn the_role_changes_there_and_back() {
     let mut ours = replica.connect();
     wait_until("it is a primary", || info(&mut ours, "replication", "role") == "master");
     assert_eq!(ours.run("GET key").text(), "value");
+}
+
+#[test]
+fn roles_that_are_asked_for_at_once_come_one_after_the_other() {
+    let others = [Server::start_onrush(&[]), Server::start_onrush(&[])];
+    let server = Server::start_onrush(&["--min-replicas-to-write", "1"]);
+    let mut ours = server.connect();
+    let ports = others.each_ref().map(|other| other.port().to_string());
+    let follow = |port: &str| format!("REPLICAOF 127.0.0.1 {port}");
+    let run = |lines: &[String], conn: &mut Conn| {
+        conn.run("MULTI");
+        lines.iter().for_each(|line| assert_eq!(conn.run(line).text(), "QUEUED"));
+        conn.run("EXEC")
+    };
+    let none = "REPLICAOF NO ONE".to_owned();
+    for _ in 0..10 {
+        run(&[follow(&ports[0]), follow(&ports[1]), none.clone()], &mut ours);
+        wait_until("it is a primary", || info(&mut ours, "replication", "role") == "master");
+        run(&[follow(&ports[0]), none.clone(), follow(&ports[0])], &mut ours);
+        wait_until("it is a replica", || info(&mut ours, "replication", "role") == "slave");
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(info(&mut ours, "replication", "role"), "slave");
+        ours.run("REPLICAOF NO ONE");
+        let refused = ours.run("SET key value").text();
+        assert!(refused.starts_with("NOREPLICAS"), "at once, though nobody has counted replicas before: {refused}");
+    }
 }
 
 #[test]

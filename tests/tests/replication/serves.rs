@@ -317,6 +317,22 @@ fn a_replica_that_takes_nothing_or_sends_nonsense_is_closed() {
 }
 
 #[test]
+fn a_replica_that_loads_for_long_is_not_silent_while_it_sends_line_ends() {
+    let primary = start(&["--repl-timeout", "2"]);
+    let mut ours = primary.connect();
+    fill(&mut ours);
+    let (mut stream, len) = sync(&primary);
+    let mut file = vec![0; len as usize];
+    stream.read_exact(&mut file).expect("the data");
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(400));
+        std::io::Write::write_all(&mut stream, b"\n").expect("it is there");
+    }
+    assert_eq!(info(&mut ours, "replication", "connected_slaves"), "1", "{}", primary.log_tail());
+    wait_until("it is silent", || info(&mut ours, "replication", "connected_slaves") == "0");
+}
+
+#[test]
 fn a_hundred_replicas_at_once_share_their_data() {
     let primary = start(&[]);
     let mut ours = primary.connect();

@@ -91,6 +91,13 @@ impl Replica {
         self.acknowledged_ms.store(now_ms, Relaxed);
     }
 
+    /// What it has acknowledged is of another history: it counts for nothing until it asks again.
+    pub fn forget(&self) {
+        self.set_phase(Phase::Waits);
+        self.acknowledged.store(0, Relaxed);
+        self.synced.store(0, Relaxed);
+    }
+
     /// Milliseconds since it has acknowledged anything.
     pub fn silent_ms(&self, now_ms: i64) -> i64 {
         (now_ms - self.acknowledged_ms.load(Relaxed)).max(0)
@@ -132,6 +139,12 @@ impl Attached {
     /// Removes one.
     pub fn remove(&self, replica: &Arc<Replica>) {
         self.all.lock().retain(|other| !Arc::ptr_eq(other, replica));
+    }
+
+    /// The history is another one: none of them counts until it asks again.
+    pub(super) fn forget(&self) {
+        self.all.lock().iter().for_each(|replica| replica.forget());
+        self.good.store(0, Relaxed);
     }
 
     /// How many have acknowledged an offset, and how many have it on their disks.

@@ -18,11 +18,13 @@ impl Replication {
         let becomes_replica = primary.is_some();
         self.history.begin_epoch();
         self.role.set_primary(primary);
+        // They ask again, and are told who they follow now.
+        self.attached.forget();
         if becomes_replica && !was_replica {
             self.end_stream(shared);
             self.history.keep(true);
             unblock_all(shared);
-            self.held.give_all_up();
+            self.held.give_all_up(shared.log.last_lsn());
         } else if was_replica && !becomes_replica {
             self.history.rename(shared.new_replid());
             self.history.set_db(None);

@@ -57,7 +57,7 @@ impl Follower {
                 State::Runs | State::IsHeldBack => state = self.client.go_on(runner),
                 State::Idle => break,
                 State::Waits | State::IsClosed => {
-                    replication.history.take_over(Position { id: self.engine.new_replid(), offset: 0 });
+                    replication.take_over(Position { id: self.engine.new_replid(), offset: 0 });
                     replication.role.set_executing(false);
                     return Err(Endless);
                 }

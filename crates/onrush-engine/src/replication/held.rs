@@ -52,6 +52,8 @@ pub struct Held {
     by_default: AtomicU32,
     /// `durability-replicas-timeout` in milliseconds; 0: none.
     timeout_ms: AtomicU64,
+    /// Up to this record nobody can say any more that replicas have what was written: this server was no primary since.
+    lost_lsn: AtomicU64,
 }
 
 /// What a connection finds when it looks.
@@ -61,6 +63,8 @@ pub enum Look {
     Has,
     /// It will be woken.
     Waits,
+    /// It will never be known.
+    IsLost,
 }
 
 impl Held {
@@ -88,7 +92,15 @@ impl Held {
 
     /// Whether so many replicas have executed all up to a record.
     pub fn has(replication: &Replication, replicas: u32, lsn: u64) -> bool {
-        lsn == 0 || replication.history.lsn_at(replication.attached.acknowledged_by(replicas as usize)) >= lsn
+        lsn == 0 || !replication.held.has_lost(lsn) && Self::is_acknowledged(replication, replicas, lsn)
+    }
+
+    fn has_lost(&self, lsn: u64) -> bool {
+        lsn <= self.lost_lsn.load(Acquire)
+    }
+
+    fn is_acknowledged(replication: &Replication, replicas: u32, lsn: u64) -> bool {
+        replication.history.lsn_at(replication.attached.acknowledged_by(replicas as usize)) >= lsn
     }
 
     /// Wakes a connection when so many replicas have executed all up to a record, or when it has waited too long.
@@ -102,6 +114,12 @@ impl Held {
             let waiting = Waiting { lsn, until, client: Arc::downgrade(client) };
             queues.entry(replicas).or_default().push(Reverse(waiting));
             held.len.fetch_add(1, Relaxed);
+        }
+        // What gives all up may have come before it was there.
+        if held.has_lost(lsn) {
+            client.waits_for_replicas.store(false, Release);
+            client.lacks_replicas.store(true, Release);
+            return Look::IsLost;
         }
         // An acknowledgement may have come before it was there.
         if Self::has(replication, replicas, lsn) {
@@ -143,8 +161,9 @@ impl Held {
         self.fail(|waiting| waiting.until.is_some_and(|until| until <= now));
     }
 
-    /// Wakes all connections: this server is no primary any more, and their replies never go.
-    pub fn give_all_up(&self) {
+    /// Wakes all connections: this server is no primary any more, and replies that tell of records up to this one never go.
+    pub fn give_all_up(&self, last_lsn: u64) {
+        self.lost_lsn.fetch_max(last_lsn, Release);
         self.fail(|_| true);
     }
 
@@ -158,11 +177,12 @@ impl Held {
             queue.retain(|Reverse(waiting)| {
                 let Some(client) = waiting.client.upgrade() else { return false };
                 // One that has been woken before is not there a second time.
-                let is_over = client.waits_for_replicas.load(Acquire) && fails(waiting);
+                let waits = client.waits_for_replicas.load(Acquire);
+                let is_over = waits && fails(waiting);
                 if is_over {
                     failed.push(client);
                 }
-                !is_over
+                waits && !is_over
             });
         }
         queues.retain(|_, queue| !queue.is_empty());
@@ -222,6 +242,13 @@ mod tests {
         assert_eq!(Held::wake_at(&replication, 2, 5, &late), Look::Waits);
         assert_eq!(Held::wake_at(&replication, 3, 1, &gone), Look::Waits);
         drop(gone);
+        let woken_before = client();
+        replication.held.give_all_up(7);
+        assert!(late.lacks_replicas.swap(false, Acquire));
+        assert_eq!(Held::wake_at(&replication, 1, 7, &woken_before), Look::IsLost, "the server was no primary since");
+        assert!(woken_before.lacks_replicas.load(Acquire) && !Held::has(&replication, 1, 7));
+        assert_eq!(Held::wake_at(&replication, 1, 10, &client()), Look::Has);
+        assert_eq!(Held::wake_at(&replication, 2, 10, &late), Look::Waits);
         replication.held.give_up(Instant::now() + Duration::from_secs(1));
         assert!(late.lacks_replicas.load(Acquire) && !late.waits_for_replicas.load(Acquire));
         assert!(replication.held.is_empty());

@@ -40,17 +40,43 @@ pub struct Position {
     pub offset: u64,
 }
 
+/// What changes whenever what was sent to replicas is not the beginning of what comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch {
+    count: u64,
+    /// Changes with the bytes: within one of these, a place has the same bytes, if it has any.
+    pub lineage: u64,
+}
+
+impl Epoch {
+    /// The epoch behind this one, if nothing but [`History::rename`] has happened.
+    pub fn after_rename(self) -> Self {
+        Self { count: self.count + 1, ..self }
+    }
+}
+
 /// What is known of a place that a replica asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The epoch of the history. If it changes, the rest is not true any more.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The first byte that the replica lacks.
     pub next: u64,
     /// Where the history is now.
     pub end: u64,
     /// Whether the replica has the beginning of this history. Its bytes from `next` on need not be kept.
     pub is_known: bool,
+}
+
+/// A part of the stream that memory had no room for.
+#[derive(Debug)]
+pub struct Taken {
+    /// The [`Epoch::lineage`] of the history that it is of.
+    pub lineage: u64,
+    /// Where it begins.
+    pub start: u64,
+    /// What it is.
+    pub bytes: Vec<u8>,
 }
 
 /// Bytes of the stream that are not kept any more.
@@ -72,8 +98,7 @@ struct Parts {
     now: Position,
     /// The history before, and up to which byte it is this one's; `None`: there is none.
     before: Option<Position>,
-    /// Changes whenever what was sent to replicas is not the beginning of what comes next.
-    epoch: u64,
+    epoch: Epoch,
     /// Whether bytes are kept.
     is_kept: bool,
     /// The kept bytes, the oldest first. They end at the offset.
@@ -102,7 +127,7 @@ impl Parts {
         self.pieces.clear();
         self.kept_bytes = 0;
         self.marks.clear();
-        self.epoch += 1;
+        self.epoch = Epoch { count: self.epoch.count + 1, lineage: self.epoch.lineage + 1 };
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
@@ -161,7 +186,7 @@ impl History {
         let parts = Parts {
             now: Position { id, offset: 0 },
             before: None,
-            epoch: 0,
+            epoch: Epoch::default(),
             is_kept: false,
             pieces: VecDeque::new(),
             kept_bytes: 0,
@@ -188,7 +213,9 @@ impl History {
     /// Whether commands that write are held back, since bytes that replicas lack come faster than the file takes them.
     #[inline]
     pub(crate) fn is_behind(&self, now_ms: i64) -> bool {
-        self.surplus_bytes() > HOLD_BYTES_MIN && now_ms - self.taken_ms.load(Relaxed) < HOLD_MS_MAX
+        // A clock that was set back holds nobody.
+        let takes = || (0..HOLD_MS_MAX).contains(&(now_ms - self.taken_ms.load(Relaxed)));
+        self.surplus_bytes() > HOLD_BYTES_MIN && takes()
     }
 
     fn note_surplus(&self, parts: &Parts) {
@@ -241,17 +268,18 @@ impl History {
         let offset = parts.now.offset;
         let before = std::mem::replace(&mut parts.now.id, id);
         parts.before = Some(Position { id: before, offset: offset + 1 });
-        parts.epoch += 1;
+        parts.epoch = parts.epoch.after_rename();
     }
 
     /// Changes whenever what was sent to replicas is not the beginning of what comes next.
-    pub fn epoch(&self) -> u64 {
+    pub fn epoch(&self) -> Epoch {
         self.parts.lock().epoch
     }
 
     /// Replicas have to ask again where they are.
     pub fn begin_epoch(&self) {
-        self.parts.lock().epoch += 1;
+        let mut parts = self.parts.lock();
+        parts.epoch = parts.epoch.after_rename();
     }
 
     /// `repl-backlog-size`.
@@ -323,10 +351,10 @@ impl History {
     /// Appends up to `max` bytes of the stream from a place on to `out`; returns how many.
     ///
     /// # Errors
-    /// They are not kept any more.
-    pub fn read(&self, from: u64, max: usize, out: &mut Vec<u8>) -> Result<usize, Gone> {
+    /// They are not kept any more, or it is another stream now.
+    pub fn read(&self, lineage: u64, from: u64, max: usize, out: &mut Vec<u8>) -> Result<usize, Gone> {
         let parts = self.parts.lock();
-        if from < parts.first() || from > parts.now.offset {
+        if lineage != parts.epoch.lineage || from < parts.first() || from > parts.now.offset {
             return Err(Gone);
         }
         let (mut skip, mut left) = ((from - parts.first()) as usize, max);
@@ -346,9 +374,8 @@ impl History {
         Ok(max - left)
     }
 
-    /// Takes the oldest piece that a replica lacks, and where it begins, if there is too much in memory for replicas that
-    /// are behind. `now_ms`: Unix time.
-    pub fn take_oldest(&self, now_ms: i64) -> Option<(u64, Vec<u8>)> {
+    /// Takes the oldest piece that a replica lacks, if there is too much in memory for replicas that are behind.
+    pub fn take_oldest(&self) -> Option<Taken> {
         let mut parts = self.parts.lock();
         if parts.kept_bytes <= parts.kept_bytes_max + BEHIND_BYTES_MAX || parts.pieces.len() < 2 {
             return None;
@@ -357,8 +384,24 @@ impl History {
         let piece = parts.pieces.pop_front()?;
         parts.kept_bytes -= piece.len() as u64;
         self.note_surplus(&parts);
+        Some(Taken { lineage: parts.epoch.lineage, start: first, bytes: piece })
+    }
+
+    /// What was taken is in its place. `now_ms`: Unix time.
+    pub fn note_taken(&self, now_ms: i64) {
         self.taken_ms.store(now_ms, Relaxed);
-        Some((first, piece))
+    }
+
+    /// Takes a piece back that found no other place, if it is still the one before the oldest.
+    pub fn give_back(&self, taken: Taken) {
+        let mut parts = self.parts.lock();
+        let end = taken.start + taken.bytes.len() as u64;
+        if taken.lineage == parts.epoch.lineage && end == parts.first() {
+            parts.kept_bytes += taken.bytes.len() as u64;
+            parts.pieces.push_front(taken.bytes);
+            parts.drop_oldest();
+            self.note_surplus(&parts);
+        }
     }
 
     /// Where in the stream a record ends: there or somewhat later. `None`: it is not in the stream.
@@ -416,13 +459,13 @@ mod tests {
         for from in [first, first + 1, end - 300_000, end - 1] {
             let mut out = Vec::new();
             while out.len() < (end - from) as usize {
-                assert!(history.read(from + out.len() as u64, 65_537, &mut out).unwrap() > 0);
+                assert!(history.read(history.epoch().lineage, from + out.len() as u64, 65_537, &mut out).unwrap() > 0);
             }
             assert_eq!(out, bytes(from..end));
         }
-        assert_eq!(history.read(end, 10, &mut Vec::new()), Ok(0));
-        assert_eq!(history.read(end + 1, 10, &mut Vec::new()), Err(Gone));
-        assert_eq!(history.read(first - 1, 10, &mut Vec::new()), Err(Gone));
+        assert_eq!(history.read(history.epoch().lineage, end, 10, &mut Vec::new()), Ok(0));
+        assert_eq!(history.read(history.epoch().lineage, end + 1, 10, &mut Vec::new()), Err(Gone));
+        assert_eq!(history.read(history.epoch().lineage, first - 1, 10, &mut Vec::new()), Err(Gone));
     }
 
     #[test]
@@ -436,7 +479,14 @@ mod tests {
         assert_eq!(history.surplus_bytes(), history.kept().1 - (1 << 20));
         let mut taken = Vec::new();
         assert!(!history.is_behind(1_000), "nothing was taken yet");
-        while let Some((start, piece)) = history.take_oldest(1_000) {
+        let first = history.take_oldest().unwrap();
+        let (start, len) = (first.start, first.bytes.len() as u64);
+        assert_eq!((start, history.kept().0), (0, len));
+        history.give_back(first);
+        assert_eq!(history.kept().0, 0, "it is there again");
+        while let Some(Taken { start, bytes: piece, .. }) = history.take_oldest() {
+            history.note_taken(1_000);
+            assert!(!history.is_behind(999), "the clock was set back");
             let is_much = history.surplus_bytes() > HOLD_BYTES_MIN;
             assert_eq!((history.is_behind(1_999), history.is_behind(2_000)), (is_much, false));
             assert_eq!(start, taken.len() as u64);

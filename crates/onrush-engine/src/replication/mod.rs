@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use attached::Attached;
 use failover::Failover;
 use held::Held;
-use history::History;
+use history::{History, Position};
 use role::Role;
 use waits::Waits;
 
@@ -99,6 +99,12 @@ impl Replication {
         if let Some(wake) = self.waker.get() {
             wake();
         }
+    }
+
+    /// The data is that of another history now, at this place: what replicas have acknowledged is no part of it.
+    pub fn take_over(&self, position: Position) {
+        self.history.take_over(position);
+        self.attached.forget();
     }
 
     /// Whether this server makes a stream for replicas. It changes only while no thread is in the keyspace.

@@ -9,7 +9,7 @@ use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId, SlowW
 use onrush_store::schedule;
 
 use super::Replication;
-use super::history::Position;
+use super::history::{Epoch, Position};
 use crate::shared::Shared;
 
 /// Bytes of the stream that gather before the history gets them, about.
@@ -117,7 +117,7 @@ impl Replication {
     ///
     /// # Errors
     /// The system has no thread to give.
-    pub fn cut(&self, shared: &'static Shared) -> std::io::Result<(Position, u64)> {
+    pub fn cut(&self, shared: &'static Shared) -> std::io::Result<(Position, Epoch)> {
         if !self.role.is_replica() {
             self.begin_stream(shared)?;
             self.note_position(shared);
@@ -126,13 +126,14 @@ impl Replication {
         Ok((self.history.position(), self.history.epoch()))
     }
 
-    /// Begins the stream with the next record, unless it has begun. The caller has the whole keyspace.
+    /// Begins the stream with the next record, unless it has begun, or this is a replica, whose stream is its primary's. The
+    /// caller has the whole keyspace.
     ///
     /// # Errors
     /// The system has no thread to give.
     pub fn begin_stream(&self, shared: &'static Shared) -> std::io::Result<()> {
         let mut sink = self.sink.lock();
-        if sink.is_none() {
+        if sink.is_none() && !self.role.is_replica() {
             let log: &Arc<_> = &shared.log;
             let made = Box::new(StreamSink::new(shared));
             // A simulation merges the log itself.

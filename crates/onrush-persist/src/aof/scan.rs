@@ -40,11 +40,27 @@ pub(super) struct Wrong {
     pub expected: &'static str,
 }
 
+/// How far a command was examined of which bytes are missing.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Arguments in all; 0: that is not known yet.
+    count: usize,
+    /// Arguments that are whole, and where they end.
+    whole: usize,
+    end: usize,
+    name: Range<usize>,
+}
+
 /// Examines the first command or annotation of `bytes`. O(arguments).
 pub(super) fn step(bytes: &[u8]) -> Result<Step, Wrong> {
+    resume(bytes, &mut Progress::default())
+}
+
+/// As [`step`], for bytes of which the beginning was examined before. O(arguments that were not whole then).
+pub(super) fn resume(bytes: &[u8], progress: &mut Progress) -> Result<Step, Wrong> {
     match bytes.first() {
         None => Ok(Step::Incomplete),
-        Some(b'*') => command(bytes),
+        Some(b'*') => command(bytes, progress),
         Some(b'#') => annotation(bytes),
         Some(_) => Err(Wrong { at: 0, expected: "* or #, the beginning of a command or of an annotation" }),
     }
@@ -62,7 +78,7 @@ pub(super) fn command_len(bytes: &[u8]) -> Option<usize> {
 pub(super) fn name_of(bytes: &[u8]) -> Option<&[u8]> {
     command_len(bytes)?;
     let mut first = None;
-    let _ = arguments(bytes, |index, argument| {
+    let _ = arguments(bytes, &mut Progress::default(), |index, argument| {
         if index == 0 {
             first = Some(argument);
         }
@@ -73,7 +89,7 @@ pub(super) fn name_of(bytes: &[u8]) -> Option<&[u8]> {
 /// Where the arguments of a whole command begin that have at least `len_min` bytes.
 pub(super) fn long_arguments(command: &[u8], len_min: usize) -> Vec<usize> {
     let mut begins = Vec::new();
-    let _ = arguments(command, |_, argument| {
+    let _ = arguments(command, &mut Progress::default(), |_, argument| {
         if argument.len() >= len_min {
             begins.push(argument.start);
         }
@@ -81,14 +97,18 @@ pub(super) fn long_arguments(command: &[u8], len_min: usize) -> Vec<usize> {
     begins
 }
 
-fn command(bytes: &[u8]) -> Result<Step, Wrong> {
-    let mut name = 0..0;
-    let found = arguments(bytes, |index, argument| {
+fn command(bytes: &[u8], progress: &mut Progress) -> Result<Step, Wrong> {
+    let mut name = progress.name.clone();
+    let is_whole = arguments(bytes, progress, |index, argument| {
         if index == 0 {
             name = argument;
         }
     })?;
-    let Some((count, len)) = found else { return Ok(Step::Incomplete) };
+    progress.name = name;
+    if !is_whole {
+        return Ok(Step::Incomplete);
+    }
+    let Progress { count, end: len, name, .. } = std::mem::take(progress);
     let name = &bytes[name];
     let frame = match count {
         1 if name.eq_ignore_ascii_case(b"MULTI") => Frame::Begin,
@@ -98,34 +118,35 @@ fn command(bytes: &[u8]) -> Result<Step, Wrong> {
     Ok(Step::Command { len, frame })
 }
 
-/// Calls `each` with the number and the place of each argument; returns how many there are and where the command ends,
-/// `None` if the bytes end before it.
-fn arguments(bytes: &[u8], mut each: impl FnMut(usize, Range<usize>)) -> Result<Option<(usize, usize)>, Wrong> {
-    let Some(count) = number(bytes, 0, ARGS_MAX, "a number of arguments from 1 to 2147483647 and the end of the line")?
-    else {
-        return Ok(None);
-    };
-    if count.value == 0 {
-        return Err(Wrong { at: 1, expected: "a number of arguments from 1 to 2147483647" });
+/// Calls `each` with the number and the place of each argument from where `progress` is, and moves that on; returns whether
+/// the command is whole.
+fn arguments(bytes: &[u8], progress: &mut Progress, mut each: impl FnMut(usize, Range<usize>)) -> Result<bool, Wrong> {
+    if progress.count == 0 {
+        let expected = "a number of arguments from 1 to 2147483647 and the end of the line";
+        let Some(count) = number(bytes, 0, ARGS_MAX, expected)? else { return Ok(false) };
+        if count.value == 0 {
+            return Err(Wrong { at: 1, expected: "a number of arguments from 1 to 2147483647" });
+        }
+        (progress.count, progress.end) = (count.value, count.end);
     }
-    let mut at = count.end;
-    for index in 0..count.value {
+    while progress.whole < progress.count {
+        let at = progress.end;
         match bytes.get(at) {
-            None => return Ok(None),
+            None => return Ok(false),
             Some(b'$') => {}
             Some(_) => return Err(Wrong { at, expected: "$, the beginning of an argument" }),
         }
         let Some(len) = number(bytes, at, ARG_LEN_MAX, "the length of an argument and the end of the line")? else {
-            return Ok(None);
+            return Ok(false);
         };
         let end = len.end + len.value;
         if !line_end(bytes, end, "the end of the argument")? {
-            return Ok(None);
+            return Ok(false);
         }
-        each(index, len.end..end);
-        at = end + 2;
+        each(progress.whole, len.end..end);
+        (progress.whole, progress.end) = (progress.whole + 1, end + 2);
     }
-    Ok(Some((count.value, at)))
+    Ok(true)
 }
 
 struct Number {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::scan::{Frame, Step, Wrong, step};
+use super::scan::{Frame, Progress, Step, Wrong, resume};
 
 /// About the most bytes of a part; one command or transaction may have more.
 const PART_LEN_MAX: usize = 1 << 20;
@@ -44,12 +44,14 @@ impl fmt::Display for NoCommand {
 
 impl std::error::Error for NoCommand {}
 
-/// Finds the parts of a stream, one after the other. Looks at each command once, however few bytes come at a time.
+/// Finds the parts of a stream, one after the other. Looks at each argument once, however few bytes come at a time.
 #[derive(Debug, Default)]
 pub struct StreamScan {
     /// What was looked at: bytes and commands.
     at: usize,
     commands: usize,
+    /// What was looked at of the command behind them.
+    next: Progress,
     /// Whether that ends within a transaction.
     is_open: bool,
     /// What of it is whole: bytes and commands.
@@ -64,7 +66,7 @@ impl StreamScan {
     /// They are no commands.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Option<Part>, NoCommand> {
         while self.whole_len < PART_LEN_MAX {
-            let (len, frame) = match step(&bytes[self.at..]) {
+            let (len, frame) = match resume(&bytes[self.at..], &mut self.next) {
                 Ok(Step::Incomplete) => break,
                 Ok(Step::Command { len, frame }) => (len, frame),
                 Ok(Step::Annotation { .. }) => return Err(NoCommand { at: self.at, expected: "*" }),
@@ -137,6 +139,20 @@ mod tests {
         assert_eq!(parts(&stream, usize::MAX), [commands(2), Part::AckWanted { len: ASK.len() }, commands(1)]);
         let alone = parts(&stream, 1);
         assert_eq!(alone, [commands(1), commands(1), Part::AckWanted { len: ASK.len() }, commands(1)]);
+    }
+
+    #[test]
+    fn a_command_of_very_many_arguments_takes_no_longer_in_small_pieces() {
+        const ARGS: usize = 300_000;
+        let command = [format!("*{ARGS}\r\n").into_bytes(), b"$1\r\na\r\n".repeat(ARGS)].concat();
+        let (mut scan, mut found) = (StreamScan::default(), None);
+        // Each time from the beginning would be 4,500,000,000 arguments.
+        for len in (0..=command.len()).step_by(70) {
+            found = scan.next(&command[..len]).unwrap();
+            assert!(found.is_none() || len == command.len());
+        }
+        found = found.or_else(|| scan.next(&command).unwrap());
+        assert_eq!(found, Some(Part::Commands { len: command.len(), count: 1 }));
     }
 
     #[test]

@@ -262,6 +262,11 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
     if let Some(position) = position {
         position::restore(server, position).map_err(|error| error.to_string())?;
     }
+    if server.host.config.read().durability_replicas > 0 || server.durability.may_wait_for_replicas() {
+        let alone = server.gate.exclusive(server.gate.take_turn());
+        server.replication.begin_stream(server.engine()).map_err(|error| error.to_string())?;
+        drop(alone);
+    }
     server.loading.end();
     Ok(())
 }
@@ -297,14 +302,15 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
 fn begin_history(server: &'static Server, keeps_stream: bool) {
     let _alone = server.gate.exclusive(server.gate.take_turn());
     let replication = &server.replication;
-    replication.history.take_over(Position { id: server.new_replid(), offset: 0 });
-    if keeps_stream
-        && !replication.role.is_replica()
+    replication.take_over(Position { id: server.new_replid(), offset: 0 });
+    if (keeps_stream || server.durability.may_wait_for_replicas())
         && let Err(error) = replication.begin_stream(server.engine())
     {
         tracing::error!("Can't keep the stream for replicas: {error}");
         replication.history.keep(false);
     }
+    // One that has not ended goes on as another.
+    replication.note_position(server.engine());
 }
 
 /// Ends the process if it is dropped, by a panic: half of the data is no data.

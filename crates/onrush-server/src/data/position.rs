@@ -48,15 +48,15 @@ pub fn cut_behind(dir: &Path, manifest: &Manifest) -> Result<(), AofError> {
 pub fn restore(server: &'static Server, saved: SavedPosition) -> std::io::Result<()> {
     let alone = server.gate.exclusive(server.gate.take_turn());
     let replication = &server.replication;
-    replication.history.take_over(saved.position);
+    replication.take_over(saved.position);
     if replication.role.is_replica() {
         replication.history.keep(true);
         replication.history.set_db(Some(saved.db));
-        replication.note_position(server.engine());
     } else {
         replication.history.rename(server.new_replid());
         replication.begin_stream(server.engine())?;
     }
+    replication.note_position(server.engine());
     drop(alone);
     Ok(())
 }

@@ -634,6 +634,10 @@ impl Process for Host {
         self.replica.ask(replica::Request::new(primary), done);
     }
 
+    fn wanted_role(&self) -> Option<Option<Primary>> {
+        self.replica.wanted()
+    }
+
     fn cpu_times(&self) -> CpuTimes {
         os::cpu_times()
     }
@@ -665,6 +669,10 @@ pub fn begin_stream(engine: &'static Engine) -> io::Result<()> {
         return Ok(());
     }
     let _alone = engine.alone_unless_busy().ok_or_else(|| io::Error::other("a script takes too long"))?;
+    // What is loaded is no part of it: it begins behind that.
+    if engine.loading.is_on() {
+        return Ok(());
+    }
     replication.begin_stream(engine)
 }
 

@@ -119,9 +119,6 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     replica::begin(server);
-    if server.host.config.read().durability_replicas > 0 {
-        begin_stream(server.engine()).map_err(text("Can't keep a stream for replicas"))?;
-    }
     replicas::start(server).map_err(text("Can't start the thread that serves replicas"))?;
     saving::start_looking(server).map_err(text("Can't start the thread that saves the data"))?;
     watchdog::start(server, Arc::clone(&workers)).map_err(text("Can't start the watchdog"))?;
@@ -175,6 +172,9 @@ async fn serve(
     // Caught, so that these signals do not end the process.
     let _hangup = signal(SignalKind::hangup())?;
     let saved = begin_loading(server).map_err(std::io::Error::other)?;
+    if server.host.config.read().durability_replicas > 0 {
+        begin_stream(server.engine())?;
+    }
     let (listening, changes) = listeners.open(&server.host.config.read());
     server.host.start_changing(listening)?;
     metrics::start(server)?;

@@ -7,17 +7,20 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::sync::mpsc::channel;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use onrush_engine::loading::Present;
 use onrush_engine::loading::empty::{empty, is_empty};
 use onrush_engine::loading::load::{Expired, LoadError, Rules};
-use onrush_engine::replication::history::Position;
+use onrush_engine::replication::history::{Epoch, Position};
 use onrush_engine::replication::role::Transfer;
 use onrush_persist::rdb::{FileReader, RdbError};
+use onrush_persist::threads;
 
 use super::link::{End, Link};
 use super::{LOOK_PERIOD, alone};
@@ -29,6 +32,10 @@ use crate::process::server::Server;
 
 /// The length of the mark behind data whose length is not told.
 const MARK_LEN: usize = 40;
+
+/// Bytes that are written to the file at once, and most pieces that wait for it.
+const PIECE_LEN: usize = 256 << 10;
+const PIECES_MAX: usize = 16;
 
 /// How often the primary is told that this replica is still there.
 const ALIVE_PERIOD: Duration = Duration::from_secs(1);
@@ -49,7 +56,7 @@ fn broken(error: LoadError) -> End {
 ///
 /// # Errors
 /// It did not come, or was not whole. Unless loading failed, which is no fault of the primary, the data is as it was.
-pub(super) fn receive(server: &'static Server, link: &mut Link, position: Position) -> Result<u64, End> {
+pub(super) fn receive(server: &'static Server, link: &mut Link, position: Position) -> Result<Epoch, End> {
     let started = Instant::now();
     let line = link.line().map_err(End::failed("waiting for the data"))?;
     let end = parse(&line)?;
@@ -59,16 +66,17 @@ pub(super) fn receive(server: &'static Server, link: &mut Link, position: Positi
         let incoming = Incoming { server, link, file: None, end, is_over: false, len: 0, told_at: started };
         return replace(server, incoming, total, position, broken);
     }
-    let mut file = unnamed_file(Path::new(&server.host.config.read().dir))
-        .map_err(|error| End::Failed(format!("can't make a file for the data: {error}")))?;
-    let mut incoming = Incoming { server, link, file: Some(&mut file), end, is_over: false, len: 0, told_at: started };
+    let file = Keeping::start(server).map_err(End::failed("receiving the data"))?;
+    let mut incoming = Incoming { server, link, file: Some(file), end, is_over: false, len: 0, told_at: started };
     let checked = FileReader::new(&mut incoming).map_err(Into::into).and_then(|reader| check_rdb(server, reader));
     let checked = checked.map(drop).map_err(broken);
     checked.and_then(|()| {
         // Bytes behind the data are passed over.
         io::copy(&mut incoming, &mut io::sink()).map_err(End::failed("receiving the data")).map(drop)
     })?;
-    let len = incoming.len;
+    let Incoming { file: kept, len, .. } = incoming;
+    let kept = kept.ok_or_else(|| End::Failed("receiving the data: there is no file".to_owned()))?;
+    let mut file = kept.finish().map_err(End::failed("receiving the data"))?;
     tracing::info!(
         "The data of the primary has come: {:.1} MB in {:.3} s",
         len as f64 / 1e6,
@@ -107,7 +115,7 @@ fn parse(line: &str) -> Result<Length, End> {
 struct Incoming<'a> {
     server: &'static Server,
     link: &'a mut Link,
-    file: Option<&'a mut File>,
+    file: Option<Keeping>,
     end: Length,
     is_over: bool,
     /// Bytes so far.
@@ -140,7 +148,7 @@ impl Incoming<'_> {
     fn take(&mut self, buf: &mut [u8], len: usize) -> io::Result<()> {
         buf[..len].copy_from_slice(&self.link.bytes()[..len]);
         if let Some(file) = &mut self.file {
-            file.write_all(&buf[..len])?;
+            file.push(&buf[..len])?;
         }
         self.link.take(len);
         self.len += len as u64;
@@ -188,6 +196,80 @@ impl Read for Incoming<'_> {
     }
 }
 
+/// A file without a name that another thread makes and writes: while a disk hangs, this server can get another role.
+struct Keeping {
+    server: &'static Server,
+    pieces: SyncSender<Vec<u8>>,
+    written: Receiver<io::Result<File>>,
+    piece: Vec<u8>,
+}
+
+impl Keeping {
+    /// # Errors
+    /// The system has no thread to give.
+    fn start(server: &'static Server) -> io::Result<Self> {
+        let dir = PathBuf::from(&server.host.config.read().dir);
+        let (pieces, coming) = sync_channel::<Vec<u8>>(PIECES_MAX);
+        let (tell, written) = channel();
+        let write = move || {
+            let mut file = unnamed_file(&dir)?;
+            coming.into_iter().try_for_each(|piece| file.write_all(&piece))?;
+            file.seek(SeekFrom::Start(0))?;
+            Ok(file)
+        };
+        // Who started it may be gone by then.
+        threads::start("replica-file", move || drop(tell.send(write())))?;
+        Ok(Self { server, pieces, written, piece: Vec::with_capacity(PIECE_LEN) })
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() < PIECE_LEN {
+            return Ok(());
+        }
+        let mut piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_LEN));
+        loop {
+            match self.pieces.try_send(piece) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(back)) => piece = back,
+                Err(TrySendError::Disconnected(_)) => return self.end().map(drop),
+            }
+            self.look()?;
+            std::thread::sleep(LOOK_PERIOD);
+        }
+    }
+
+    /// Waits until all is written; returns the file, at its beginning.
+    fn finish(mut self) -> io::Result<File> {
+        let mut rest = std::mem::take(&mut self.piece);
+        while let Err(TrySendError::Full(back)) = self.pieces.try_send(rest) {
+            rest = back;
+            self.look()?;
+            std::thread::sleep(LOOK_PERIOD);
+        }
+        (self.pieces, _) = sync_channel(0);
+        self.end()
+    }
+
+    fn end(&self) -> io::Result<File> {
+        loop {
+            match self.written.recv_timeout(LOOK_PERIOD) {
+                Ok(written) => return written,
+                Err(RecvTimeoutError::Timeout) => self.look()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    fn look(&self) -> io::Result<()> {
+        match self.server.host.replica.is_asked() {
+            // Not `Interrupted`, after which readers try again.
+            true => Err(io::Error::other("another role was asked for")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The file with the data, which tells the primary from time to time that this replica is still there.
 struct Loading<'a> {
     file: File,
@@ -213,11 +295,13 @@ fn replace(
     total_bytes: u64,
     position: Position,
     failed: impl Fn(LoadError) -> End,
-) -> Result<u64, End> {
+) -> Result<Epoch, End> {
     if !server.snapshots.abort_and_wait("other data is loaded") {
         return Err(End::Failed("loading the data: a snapshot does not end".to_owned()));
     }
-    on_saving_thread(server, turn_off);
+    if !on_saving_thread(|| server.host.replica.is_asked(), turn_off) {
+        return Err(End::Interrupted);
+    }
     let held = server.host.replica.hold_stream();
     let replaced = begin_empty(server, total_bytes).and_then(|()| {
         let whole = Whole;
@@ -236,7 +320,7 @@ fn replace(
         }
         std::mem::forget(whole);
         let position = if loaded.is_ok() { position } else { Position { id: server.new_replid(), offset: 0 } };
-        server.replication.history.take_over(position);
+        server.replication.take_over(position);
         server.replication.history.set_db(Some(server.loading.stream_db()));
         let (keys, changes) = (server.loading.progress().keys, server.stats.changes());
         server.loading.end();
@@ -245,14 +329,18 @@ fn replace(
         loaded.map(|_| (keys, epoch)).map_err(failed)
     });
     drop(held);
-    on_saving_thread(server, |server| {
-        let config = server.host.config.read().clone();
-        if config.appendonly
-            && let Err(error) = turn_on(server, &config)
-        {
-            tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
-        }
-    });
+    // The log of the data is not given up for another role.
+    on_saving_thread(
+        || false,
+        |server| {
+            let config = server.host.config.read().clone();
+            if config.appendonly
+                && let Err(error) = turn_on(server, &config)
+            {
+                tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
+            }
+        },
+    );
     replaced.map(|(keys, epoch)| {
         tracing::info!("The data of the primary is loaded: {keys} keys");
         epoch
@@ -279,17 +367,27 @@ fn begin_empty(server: &'static Server, total_bytes: u64) -> Result<(), End> {
     Ok(())
 }
 
-/// Has the thread for files do something, and waits for it: no other change of the log comes in between.
-fn on_saving_thread(server: &'static Server, work: impl FnOnce(&'static Server) + Send + 'static) {
+/// Has the thread for files do something, and waits for it: no other change of the log comes in between. Returns whether it
+/// is done: it is not if that has not begun before `gives_up`.
+fn on_saving_thread(gives_up: impl Fn() -> bool, work: impl FnOnce(&'static Server) + Send + 'static) -> bool {
     let (tell, told) = channel();
+    let is_taken = Arc::new(AtomicBool::new(false));
+    let taken = Arc::clone(&is_taken);
     saving::pass_on(Box::new(move |server| {
-        work(server);
-        // The other thread waits for it.
+        if !taken.swap(true, AcqRel) {
+            work(server);
+        }
+        // Nobody waits for what was given up.
         let _ = tell.send(());
     }));
-    let _ = server;
-    // The thread ends with the process.
-    let _ = told.recv();
+    loop {
+        match told.recv_timeout(LOOK_PERIOD) {
+            Err(RecvTimeoutError::Timeout) if gives_up() && !is_taken.swap(true, AcqRel) => return false,
+            Err(RecvTimeoutError::Timeout) => {}
+            // The thread ends with the process.
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return true,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,11 @@ impl Link {
         self.last_io
     }
 
+    /// From here on the primary is silent for too long, if it is.
+    pub(super) fn begin_anew(&mut self) {
+        self.last_io = Instant::now();
+    }
+
     /// Waits a moment for bytes; returns how many have come, which may be none.
     ///
     /// # Errors

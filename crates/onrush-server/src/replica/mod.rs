@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onrush_engine::gate::Exclusive;
-use onrush_engine::replication::attached::Replica;
+use onrush_engine::replication::attached::{Phase, Replica};
 use onrush_engine::replication::role::{Link as LinkFacts, LinkState, Primary};
 use onrush_persist::threads;
 
@@ -124,7 +124,7 @@ fn try_follow(
         handshake::Answer::Continues(id) => {
             if let Some(id) = id.filter(|id| *id != server.replication.history.position().id) {
                 server.replication.history.rename(id);
-                epoch += 1;
+                epoch = epoch.after_rename();
             }
             tracing::info!("The primary {primary} goes on where this replica was: partial resynchronization");
         }
@@ -183,6 +183,7 @@ fn change_role(server: &'static Server, request: Request) -> bool {
         (None, true) => tracing::info!("This server is a primary from now on"),
         (None, false) => {}
     }
+    crate::replicas::count_good(server);
     drop(alone);
     if !takes_over {
         server.end_failover();
@@ -196,7 +197,9 @@ fn may_take_over(server: &Server) -> bool {
     let replication = &server.replication;
     let Some((target, lacks_some)) = replication.failover.target() else { return false };
     let offset = replication.history.position().offset;
-    let has_all = |replica: &Arc<Replica>| replica.address() == target && replica.acknowledged() >= offset;
+    let has_all = |replica: &Arc<Replica>| {
+        replica.phase() == Phase::Online && replica.address() == target && replica.acknowledged() >= offset
+    };
     let may = !replication.role.is_replica() && (lacks_some || replication.attached.all().iter().any(has_all));
     if !may {
         replication.failover.wait_again();

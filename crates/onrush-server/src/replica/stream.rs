@@ -11,6 +11,7 @@ use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::durability::Level;
 use onrush_engine::clients::local::LocalClient;
 use onrush_engine::replication::follower::Follower as Executor;
+use onrush_engine::replication::history::{Epoch, Position};
 use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
@@ -37,7 +38,7 @@ pub(super) struct Follower {
     runner: Runner,
     inner: Executor,
     /// The epoch of the history that it follows.
-    epoch: u64,
+    epoch: Epoch,
 }
 
 /// The link as CLIENT LIST shows it and CLIENT KILL ends it, as long as it follows.
@@ -89,16 +90,18 @@ impl Follower {
     pub(super) fn new(server: &'static Server) -> Self {
         let mut runner = Runner::new(server.engine(), server.replica_thread());
         let inner = Executor::new(server.engine(), &mut runner);
-        Self { runner, inner, epoch: 0 }
+        Self { runner, inner, epoch: Epoch::default() }
     }
 
     /// Executes what the primary sends until the link ends, or the history is not in this `epoch` any more. Parts of the
     /// stream that have not come whole are dropped then.
-    pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link, epoch: u64) -> Result<Infallible, End> {
+    pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link, epoch: Epoch) -> Result<Infallible, End> {
         let mut scan = StreamScan::default();
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         told.tell(server, link)?;
+        // While data was loaded nobody has looked whether the primary is silent.
+        link.begin_anew();
         let listed = Listed::new(server, link);
         self.epoch = epoch;
         loop {
@@ -131,13 +134,20 @@ impl Follower {
                 .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
             listed.update(self.inner.client(), unread_bytes, last_io);
             let part_bytes_max = server.host.config.read().client_query_buffer_limit.max(PART_BYTES_MAX_MIN);
-            if listed.handle.is_killed() || unread_bytes > part_bytes_max {
-                return Err(End::Failed(match unread_bytes > part_bytes_max {
-                    true => format!(
-                        "a command or transaction has more bytes than client-query-buffer-limit ({part_bytes_max})"
-                    ),
-                    false => CLOSED_BY_CLIENT.to_owned(),
-                }));
+            if listed.handle.is_killed() {
+                return Err(End::Failed(CLOSED_BY_CLIENT.to_owned()));
+            }
+            if unread_bytes > part_bytes_max {
+                // The same would come again: with all data it has been executed.
+                let held = server.host.replica.hold_stream();
+                if server.replication.history.epoch() == self.epoch {
+                    server.replication.take_over(Position { id: server.new_replid(), offset: 0 });
+                }
+                drop(held);
+                return Err(End::Failed(format!(
+                    "a command or transaction has more bytes than client-query-buffer-limit ({part_bytes_max}); this \
+                     replica needs all data"
+                )));
             }
             if is_asked || told.is_due(server) {
                 told.tell(server, link)?;

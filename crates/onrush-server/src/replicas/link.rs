@@ -3,10 +3,10 @@
 use std::io::{self, Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onrush_engine::replication::attached::{Phase, Replica};
-use onrush_engine::replication::history::{Asked, Gone};
+use onrush_engine::replication::history::{Asked, Epoch, Gone};
 use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::settings::OutputLimits;
 use onrush_persist::aof::{Backlog, Part, StreamScan};
@@ -27,6 +27,9 @@ const READS_MAX: usize = 16;
 
 /// The longest request of a replica, in bytes.
 const REQUEST_LEN_MAX: usize = 16 << 10;
+
+/// Why a replica has to ask again.
+const OUTDATED: &str = "the history has changed";
 
 /// What a replica gets next.
 enum Stage {
@@ -70,7 +73,7 @@ pub(super) struct Link {
     pub(super) request: SyncRequest,
     stage: Stage,
     /// The epoch of the history that it follows.
-    epoch: u64,
+    epoch: Epoch,
     /// Bytes that are to be written, from `written` on.
     out: Vec<u8>,
     written: usize,
@@ -87,8 +90,9 @@ pub(super) struct Link {
     is_dry: bool,
     /// Whether it was told how its data ends.
     is_announced: bool,
-    /// When something was written last.
+    /// When something was written last, and when something has come.
     progress_at: Instant,
+    heard_at: Instant,
     /// When what it lacks passed the soft limit, in Unix milliseconds.
     strained_since_ms: Option<i64>,
 }
@@ -100,7 +104,7 @@ impl Link {
             replica,
             request,
             stage: Stage::Waits,
-            epoch: 0,
+            epoch: Epoch::default(),
             out: Vec::new(),
             written: 0,
             input: Vec::new(),
@@ -111,6 +115,7 @@ impl Link {
             is_dry: false,
             is_announced: false,
             progress_at: Instant::now(),
+            heard_at: Instant::now(),
             strained_since_ms: None,
         }
     }
@@ -131,9 +136,14 @@ impl Link {
         }
     }
 
-    /// When it last took anything.
-    pub(super) fn progress_at(&self) -> Instant {
-        self.progress_at
+    /// For how long it has given no sign of life: while it gets and loads data, that it takes bytes is one, too.
+    pub(super) fn silence(&self) -> Duration {
+        match self.stage {
+            // It waits for this server.
+            Stage::Waits => Duration::ZERO,
+            Stage::Stream { .. } => self.heard_at.elapsed(),
+            _ => self.heard_at.max(self.progress_at).elapsed(),
+        }
     }
 
     /// Whether it was told nothing for a while that would show it that this server is there.
@@ -160,7 +170,7 @@ impl Link {
     }
 
     /// It goes on in the stream where it was.
-    pub(super) fn go_on(&mut self, server: &Server, next: u64, epoch: u64) {
+    pub(super) fn go_on(&mut self, server: &Server, next: u64, epoch: Epoch) {
         let reply = match self.replica.introduction.knows_names {
             true => format!("+CONTINUE {}\r\n", server.replication.history.position().id),
             false => "+CONTINUE\r\n".to_owned(),
@@ -222,18 +232,23 @@ impl Link {
         if self.replica.client.is_killed() {
             return After::End("it was killed".to_owned());
         }
+        if self.is_outdated(server) {
+            return After::End(OUTDATED.to_owned());
+        }
         let goes_on = match self.read(server) {
             Ok(goes_on) => goes_on,
             Err(why) => return After::End(why),
         };
-        let is_served = !matches!(self.stage, Stage::Waits | Stage::Asks { .. });
-        if is_served && self.epoch != server.replication.history.epoch() {
-            return After::End("the history has changed".to_owned());
-        }
         match self.write(server, spool, files, end).unwrap_or_else(After::End) {
             After::Wait if goes_on => After::Again,
             after => after,
         }
+    }
+
+    /// Whether what it has got is not the beginning of what comes next any more.
+    fn is_outdated(&self, server: &Server) -> bool {
+        let is_served = !matches!(self.stage, Stage::Waits | Stage::Asks { .. });
+        is_served && self.epoch != server.replication.history.epoch()
     }
 
     /// Reads what has come, up to a limit; returns whether there may be more.
@@ -242,7 +257,10 @@ impl Link {
             let mut buf = [0; 4096];
             match self.connection.socket().read(&mut buf) {
                 Ok(0) => return Err("it has closed the connection".to_owned()),
-                Ok(len) => self.input.extend_from_slice(&buf[..len]),
+                Ok(len) => {
+                    self.heard_at = Instant::now();
+                    self.input.extend_from_slice(&buf[..len]);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.to_string()),
             }
@@ -290,6 +308,10 @@ impl Link {
             self.stage = Stage::Stream { next };
             self.replica.set_phase(Phase::Online);
             tracing::info!("The replica {} has all data", self.replica.client.addr);
+        }
+        if self.is_outdated(server) {
+            self.replica.forget();
+            return Err(OUTDATED.to_owned());
         }
         Ok(())
     }
@@ -395,10 +417,11 @@ impl Link {
         len_max: usize,
     ) -> Result<usize, String> {
         let failed = |error: Error| format!("the stream can't be read: {error}");
+        let lineage = self.epoch.lineage;
         if self.backlog.as_ref().is_none_or(Backlog::is_exact) {
-            let found = match server.replication.history.read(next, len_max.min(PIECE_LEN), &mut self.out) {
+            let found = match server.replication.history.read(lineage, next, len_max.min(PIECE_LEN), &mut self.out) {
                 Ok(len) => Found::Bytes(len),
-                Err(Gone) => spool.find(next, len_max, &mut self.out),
+                Err(Gone) => spool.find(lineage, next, len_max, &mut self.out),
             };
             if !matches!(found, Found::Nothing) {
                 self.reads_log = false;
@@ -460,6 +483,8 @@ impl Link {
             (_, true) => Stage::HasData,
             (Some(_), false) => Stage::AwaitsAck { next },
             (None, false) => {
+                // It has time to load.
+                self.heard_at = Instant::now();
                 self.replica.set_phase(Phase::Online);
                 Stage::Stream { next }
             }

@@ -15,4 +15,4 @@ mod thread;
 
 pub use payload::PayloadOutput;
 pub use service::Service;
-pub use thread::start;
+pub use thread::{count_good, start};

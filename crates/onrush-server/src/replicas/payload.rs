@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Release};
 
-use onrush_engine::replication::history::Position;
+use onrush_engine::replication::history::{Epoch, Position};
 use onrush_engine::snapshot::output::{NoResult, Output};
 use onrush_persist::rdb::FileWriter;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ pub struct Payload {
     len: AtomicU64,
     state: AtomicU8,
     /// Where in the stream the data is, once that is known, and the history's epoch then.
-    cut: Mutex<Option<(Position, u64)>>,
+    cut: Mutex<Option<(Position, Epoch)>>,
 }
 
 /// How far a payload is.
@@ -77,7 +77,7 @@ impl Payload {
     }
 
     /// Where in the stream the data is, and the history's epoch then.
-    pub(super) fn cut(&self) -> Option<(Position, u64)> {
+    pub(super) fn cut(&self) -> Option<(Position, Epoch)> {
         self.cut.lock().clone()
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use onrush_engine::replication::history::Taken;
 use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
 
@@ -36,14 +37,12 @@ struct Segment {
 }
 
 /// Bytes that are being written.
-#[derive(Clone)]
-struct Piece {
-    start: u64,
-    bytes: Arc<Vec<u8>>,
-}
+type Piece = Arc<Taken>;
 
 #[derive(Default)]
 struct Parts {
+    /// The [`onrush_engine::replication::history::Epoch::lineage`] of the history that all of it is of.
+    lineage: u64,
     /// In the order of the stream, without gaps.
     segments: VecDeque<Segment>,
     /// What comes behind them.
@@ -99,9 +98,10 @@ impl Spool {
         Self { parts: Mutex::default(), rung: Condvar::new(), files: files.clone() }
     }
 
-    /// Where it begins, if there is anything in it.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.parts.lock().first()
+    /// Where it begins, if there is anything of this lineage in it.
+    pub(super) fn first(&self, lineage: u64) -> Option<u64> {
+        let parts = self.parts.lock();
+        parts.first().filter(|_| parts.lineage == lineage)
     }
 
     /// Has what memory has no room for written.
@@ -128,26 +128,40 @@ impl Spool {
                 self.rung.wait(&mut parts);
             }
             drop(parts);
-            while self.take(|| server.replication.history.take_oldest(server.clock.unix_ms())) {
+            let history = &server.replication.history;
+            while self.take(|| history.take_oldest()) {
                 let dir = PathBuf::from(&server.host.config.read().dir);
                 if let Err(error) = self.write(&dir) {
                     tracing::error!("Can't write the stream for replicas that are behind: {error}");
-                    *self.parts.lock() = Parts::default();
+                    self.give_up(|piece| history.give_back(piece));
                     std::thread::sleep(RETRY_AFTER);
+                } else {
+                    history.note_taken(server.clock.unix_ms());
                 }
             }
         }
     }
 
     /// Takes a piece over. Whoever does not find it in memory any more finds it here.
-    fn take(&self, oldest: impl FnOnce() -> Option<(u64, Vec<u8>)>) -> bool {
+    fn take(&self, oldest: impl FnOnce() -> Option<Taken>) -> bool {
         let mut parts = self.parts.lock();
-        let Some((start, bytes)) = oldest() else { return false };
-        if parts.segments.back().is_some_and(|last| last.end != start) {
+        let Some(piece) = oldest() else { return false };
+        let is_next =
+            parts.lineage == piece.lineage && parts.segments.back().is_none_or(|last| last.end == piece.start);
+        if !is_next {
             parts.segments.clear();
         }
-        parts.piece = Some(Piece { start, bytes: Arc::new(bytes) });
+        parts.lineage = piece.lineage;
+        parts.piece = Some(Arc::new(piece));
         true
+    }
+
+    /// Gives the piece back that could not be written. Whoever looks for it finds it in either place.
+    fn give_up(&self, give_back: impl FnOnce(Taken)) {
+        let mut parts = self.parts.lock();
+        if let Some(piece) = parts.piece.take().and_then(Arc::into_inner) {
+            give_back(piece);
+        }
     }
 
     /// Writes the piece. Nothing is locked meanwhile.
@@ -188,8 +202,11 @@ impl Spool {
     }
 
     /// Looks for up to `max` bytes from a place of the stream on. Appends them to `out` if they are in no file yet.
-    pub(super) fn find(&self, from: u64, max: usize, out: &mut Vec<u8>) -> Found {
+    pub(super) fn find(&self, lineage: u64, from: u64, max: usize, out: &mut Vec<u8>) -> Found {
         let parts = self.parts.lock();
+        if parts.lineage != lineage {
+            return Found::Nothing;
+        }
         let at = parts.segments.partition_point(|segment| segment.end <= from);
         let Some(segment) = parts.segments.get(at) else {
             let Some(piece) = &parts.piece else { return Found::Nothing };
@@ -229,23 +246,27 @@ mod tests {
     /// How many bytes it has there, up to `max`, which are appended.
     fn read(spool: &Spool, from: u64, max: usize, out: &mut Vec<u8>) -> usize {
         let before = out.len();
-        if let Found::InFile(bytes) = spool.find(from, max, out) {
+        if let Found::InFile(bytes) = spool.find(0, from, max, out) {
             bytes.read(out).unwrap();
         }
         out.len() - before
     }
 
+    fn taken(start: u64, bytes: &[u8]) -> Option<Taken> {
+        Some(Taken { lineage: 0, start, bytes: bytes.to_vec() })
+    }
+
     fn push(spool: &Spool, start: u64, bytes: &[u8]) {
-        assert!(spool.take(|| Some((start, bytes.to_vec()))));
+        assert!(spool.take(|| taken(start, bytes)));
         spool.write(&std::env::temp_dir()).unwrap();
     }
 
     #[test]
     fn what_was_put_in_is_read_from_any_place() {
         let spool = spool();
-        assert_eq!((spool.first(), read(&spool, 0, 9, &mut Vec::new())), (None, 0));
+        assert_eq!((spool.first(0), read(&spool, 0, 9, &mut Vec::new())), (None, 0));
         push(&spool, 100, b"abc");
-        assert!(spool.take(|| Some((103, b"def".to_vec()))));
+        assert!(spool.take(|| taken(103, b"def")));
         let mut out = Vec::new();
         assert_eq!(read(&spool, 101, 2, &mut out), 2);
         assert_eq!(read(&spool, 103, 99, &mut out), 3, "though it is not written yet");
@@ -255,11 +276,20 @@ mod tests {
         assert_eq!(read(&spool, 106, 9, &mut out), 0);
         assert_eq!(read(&spool, 99, 9, &mut out), 0);
         push(&spool, 200, b"x");
-        assert_eq!(spool.first(), Some(200), "bytes that do not follow begin anew");
+        assert_eq!(spool.first(0), Some(200), "bytes that do not follow begin anew");
         spool.forget_before(Some(200));
-        assert_eq!(spool.first(), Some(200));
+        assert_eq!(spool.first(0), Some(200));
         spool.forget_before(Some(201));
-        assert_eq!(spool.first(), None);
+        assert_eq!(spool.first(0), None);
+        push(&spool, 300, b"xyz");
+        assert!(spool.take(|| taken(303, b"more")));
+        let mut back = None;
+        spool.give_up(|piece| back = Some(piece.start));
+        assert_eq!((back, spool.first(0)), (Some(303), Some(300)), "what was written before stays");
+        assert_eq!((spool.first(1), read(&spool, 300, 9, &mut out)), (None, 3));
+        assert!(matches!(spool.find(1, 300, 9, &mut out), Found::Nothing));
+        assert!(spool.take(|| Some(Taken { lineage: 1, start: 303, bytes: b"other".to_vec() })));
+        assert_eq!((spool.first(0), spool.first(1)), (None, Some(303)), "another history");
     }
 
     #[test]
@@ -274,12 +304,12 @@ mod tests {
         assert_eq!(read(&spool, SEGMENT_LEN, 9, &mut out), 9);
         spool.forget_before(Some(SEGMENT_LEN + 1));
         assert_eq!(spool.parts.lock().segments.len(), 2);
-        assert_eq!(spool.first(), Some(SEGMENT_LEN));
-        assert!(spool.take(|| Some((pieces << 20, piece.clone()))));
+        assert_eq!(spool.first(0), Some(SEGMENT_LEN));
+        assert!(spool.take(|| taken(pieces << 20, &piece)));
         spool.forget_before(None);
         assert_eq!(spool.parts.lock().segments.len(), 1, "the one that is written");
         spool.write(&std::env::temp_dir()).unwrap();
         spool.forget_before(None);
-        assert_eq!(spool.first(), None);
+        assert_eq!(spool.first(0), None);
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 use onrush_engine::process::{NotBegun, Process};
 use onrush_engine::replication::attached::{Phase, Replica};
-use onrush_engine::replication::history::Asked;
+use onrush_engine::replication::history::{Asked, Epoch, Position};
 use onrush_engine::replication::introduction::SyncRequest;
 use onrush_engine::replication::reached::end_waits;
 use onrush_engine::replication::role::LinkState;
@@ -238,7 +238,7 @@ impl Thread {
         let history = &self.server.replication.history;
         let Some((id, from)) = &link.request.from else { return };
         let asked = history.ask(id, *from);
-        let first = self.spool.first().unwrap_or_else(|| history.kept().0);
+        let first = self.spool.first(asked.epoch.lineage).unwrap_or_else(|| history.kept().0);
         if asked.is_known && asked.next < first {
             return link.look_in_log(self.server, &self.files, asked);
         }
@@ -270,8 +270,8 @@ impl Thread {
     /// Whether a replica that comes now can get this payload: it has not failed, and the stream behind it is kept.
     fn may_join(&self, payload: &Payload) -> bool {
         let history = &self.server.replication.history;
-        let is_kept = |(cut, epoch): (onrush_engine::replication::history::Position, u64)| {
-            let first = self.spool.first().unwrap_or_else(|| history.kept().0);
+        let is_kept = |(cut, epoch): (Position, Epoch)| {
+            let first = self.spool.first(epoch.lineage).unwrap_or_else(|| history.kept().0);
             epoch == history.epoch() && cut.offset >= first
         };
         payload.state() != State::HasFailed && payload.cut().is_none_or(is_kept)
@@ -352,7 +352,7 @@ impl Thread {
         let Some(link) = self.links.try_remove(index) else { return };
         tracing::info!("The replica {} is gone: {why}", link.replica.client.addr);
         self.server.replication.attached.remove(&link.replica);
-        self.count_good();
+        count_good(self.server);
         if self.links.is_empty() {
             self.alone_since = Some(Instant::now());
         }
@@ -382,15 +382,12 @@ impl Thread {
                 Duration::from_secs(config.repl_backlog_ttl),
             )
         };
-        let now_ms = self.server.clock.unix_ms();
         let mut late = Vec::new();
         for (index, link) in &mut self.links {
             if link.is_kept_waiting() {
                 link.keep_alive();
             }
-            let is_online = link.replica.phase() == Phase::Online;
-            let is_silent = is_online && link.replica.silent_ms(now_ms) as u128 > timeout.as_millis();
-            if is_silent || !is_online && !link.waits() && link.progress_at().elapsed() > timeout {
+            if link.silence() > timeout {
                 late.push(index);
             }
         }
@@ -406,24 +403,13 @@ impl Thread {
             }
         }
         self.server.replication.held.give_up(Instant::now());
-        self.count_good();
+        count_good(self.server);
         // What is on the disk takes no memory.
         let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());
         let has_ended = ttl > Duration::ZERO && self.alone_since.is_some_and(|since| since.elapsed() > ttl);
         if has_ended && self.links.is_empty() && !is_on_disk() {
             self.end_stream();
         }
-    }
-
-    fn count_good(&self) {
-        let (wanted, lag_max_s) = {
-            let config = self.server.host.config.read();
-            (config.min_replicas_to_write, config.min_replicas_max_lag)
-        };
-        let replication = &self.server.replication;
-        let good = replication.attached.count_good(lag_max_s, self.server.clock.unix_ms());
-        let lacks = wanted > 0 && lag_max_s > 0 && u64::from(good) < wanted && !replication.role.is_replica();
-        replication.role.set_lacks_replicas(lacks);
     }
 
     /// No replica has come for `repl-backlog-ttl`: nothing is kept any more, and none can go on where it was.
@@ -433,11 +419,15 @@ impl Thread {
             return;
         }
         let Some(alone) = server.alone_unless_busy() else { return };
+        // The role may have changed until now.
+        if server.replication.role.is_replica() {
+            return;
+        }
         server.replication.end_stream(server.engine());
         server.replication.history.keep(false);
         let offset = server.replication.history.position().offset;
-        let position = onrush_engine::replication::history::Position { id: server.new_replid(), offset };
-        server.replication.history.take_over(position);
+        let position = Position { id: server.new_replid(), offset };
+        server.replication.take_over(position);
         drop(alone);
         self.alone_since = None;
         tracing::info!("The stream for replicas is not kept any more: none has come for repl-backlog-ttl");
@@ -475,4 +465,17 @@ fn settle(server: &Server, link: &mut Link, asked: Asked, is_kept: bool) {
         let why = if asked.is_known { "a part that it lacks is not kept any more" } else { "it has another history" };
         tracing::info!("The replica {} gets all data: {why}", link.replica.client.addr);
     }
+}
+
+/// Counts the replicas that are online and not silent for long, and notes whether there are fewer than writes need
+/// (`min-replicas-to-write`).
+pub fn count_good(server: &Server) {
+    let (wanted, lag_max_s) = {
+        let config = server.host.config.read();
+        (config.min_replicas_to_write, config.min_replicas_max_lag)
+    };
+    let replication = &server.replication;
+    let good = replication.attached.count_good(lag_max_s, server.clock.unix_ms());
+    let lacks = wanted > 0 && lag_max_s > 0 && u64::from(good) < wanted && !replication.role.is_replica();
+    replication.role.set_lacks_replicas(lacks);
 }

@@ -387,7 +387,10 @@ pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
             // has sent behind this command, so another thread executes it.
             ctx.leave_worker()?;
             ctx.commit.lock_keyspace()?;
-            ctx.engine.replication.begin_stream(ctx.engine).map_err(|_| NO_STREAM)?;
+            // What is loaded is no part of it: it begins behind that.
+            if !ctx.engine.loading.is_on() {
+                ctx.engine.replication.begin_stream(ctx.engine).map_err(|_| NO_STREAM)?;
+            }
         }
     }
     ctx.session.durability = wish;

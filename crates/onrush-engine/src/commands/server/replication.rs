@@ -69,7 +69,8 @@ pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
         let port = u16::try_from(ctx.int_or(2, BAD_PRIMARY_PORT)?).map_err(|_| BAD_PRIMARY_PORT)?;
         Some(Primary { host: String::from_utf8_lossy(ctx.arg(1)).into_owned(), port })
     };
-    if primary == engine.replication.role.primary() {
+    // A role that is still to come is not compared with: this one comes behind it.
+    if engine.process.wanted_role().is_none() && primary == engine.replication.role.primary() {
         match primary {
             Some(_) => ctx.out.simple("OK Already connected to specified master"),
             None => ctx.out.ok(),

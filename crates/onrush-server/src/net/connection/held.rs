@@ -185,12 +185,17 @@ impl Held {
         while !client.waits_for_replicas.load(Acquire)
             && let Some(mark) = self.for_replicas.front()
         {
-            let has = Replicas::has(&server.replication, mark.replicas, mark.lsn);
-            if !has && Replicas::wake_at(&server.replication, mark.replicas, mark.lsn, client) == Look::Waits {
-                if server.replication.must_send() {
-                    server.log.wake();
+            if !Replicas::has(&server.replication, mark.replicas, mark.lsn) {
+                match Replicas::wake_at(&server.replication, mark.replicas, mark.lsn, client) {
+                    Look::Has => {}
+                    Look::IsLost => return,
+                    Look::Waits => {
+                        if server.replication.must_send() {
+                            server.log.wake();
+                        }
+                        return;
+                    }
                 }
-                return;
             }
             self.replicated = mark.end;
             self.for_replicas.pop_front();
