@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 VALUE = b"x" * 100
 FILL_LEN = 10_000
+REST_S = 8
 
 
 def ask(conn, *args):
@@ -147,7 +148,10 @@ def main():
         with Server(kinds[0], binaries[kinds[0]], fixed, pinned=False) as primary:
             fill(primary, args.keys)
             syncs = 0
+            # Where the host of a virtual machine takes memory back that a process has left, the machine stands still for that
+            # moment, some seconds later.
             for benchmark in [None, args.redis_benchmark]:
+                time.sleep(REST_S)
                 with Server(kinds[1], binaries[kinds[1]], fixed, pinned=False) as replica:
                     took, growth, longest_ms, rate, begun = sync(primary, replica, args.keys, benchmark, args.timeout)
                 took = f"{took:.1f} s" if took else f"not within {args.timeout:.0f} s"

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use onrush_resp::REDIS_VERSION;
 use onrush_store::Shard;
@@ -16,6 +17,25 @@ use crate::shared::Shared;
 /// A shard's lock goes back after this many entries, or this many bytes.
 const ENTRIES_PER_LOCK: u64 = 128;
 const BYTES_PER_LOCK: usize = 32 << 10;
+
+/// How long the thread runs before it lets others run. A thread that is made to while it has a shard's lock holds up whoever
+/// needs that shard.
+const TURN: Duration = Duration::from_micros(500);
+
+/// The thread's time on its core, as far as it knows.
+struct Turn {
+    began: Instant,
+}
+
+impl Turn {
+    /// Lets others run if that is due. The thread has no lock.
+    fn give_way(&mut self) {
+        if self.began.elapsed() >= TURN {
+            std::thread::yield_now();
+            self.began = Instant::now();
+        }
+    }
+}
 
 /// Whether the thread must enter the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,11 +192,13 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, NoResult>) -> R
 }
 
 fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report) {
+    let mut turn = Turn { began: Instant::now() };
     for db in 0..shared.keyspace.databases() {
         let Some(database) = shared.keyspace.db(db) else { continue };
         for (_, shard) in database.shards() {
             let mut next = Some(0);
             while let Some(position) = next {
+                turn.give_way();
                 next = save_some(shared, underway, at, (db as u32, shard), position);
                 underway.save_late(|number, key| thaw(shared, underway, at, number, key));
                 underway.write_waiting();

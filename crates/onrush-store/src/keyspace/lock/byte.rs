@@ -8,7 +8,7 @@ use crate::sync::{hint, thread};
 
 /// Looks at the lock before a waiting thread lets others run, and before it sleeps.
 const SPINS_MAX: u32 = 200;
-const YIELDS_MAX: u32 = 50;
+const YIELDS_MAX: u32 = 1;
 
 /// How long a waiting thread sleeps between looks.
 const SLEEP: Duration = Duration::from_micros(50);
