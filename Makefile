@@ -89,7 +89,7 @@ blackbox: suites apart ## the server against redis-server, the pipelining contra
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test client -- --test-threads=4
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4
 
 apart: tools server testbuild # those that measure, or use the whole machine
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
