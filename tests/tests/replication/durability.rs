@@ -125,6 +125,27 @@ fn a_replica_whose_disk_hangs_while_data_comes_can_get_another_role() {
 }
 
 #[test]
+fn who_has_had_its_replies_goes_on_under_another_role() {
+    let primary = Server::start_onrush(&["--durability-replicas", "1", "--save", "", "--enable-debug-command", "yes"]);
+    let replica = start_replica(&primary, &[]);
+    wait_for_link(&mut replica.connect());
+    let (mut ours, mut control) = (primary.connect(), primary.connect());
+    assert_eq!(ours.run("SET key value").text(), "OK");
+    let port = replica.port().to_string();
+    assert_eq!(control.call(&argv!["FAILOVER", "TO", "127.0.0.1", port.as_str()]).text(), "OK");
+    wait_until("it is a replica", || info(&mut control, "replication", "role") == "slave");
+    wait_for_link(&mut control);
+    for _ in 0..3 {
+        assert_eq!(ours.run("GET key").text(), "value", "{}", primary.log_tail());
+    }
+    assert!(ours.run("SET key other").text().starts_with("READONLY"));
+    assert_eq!(control.run("REPLICAOF NO ONE").text(), "OK");
+    assert_eq!(ours.run("GET key").text(), "value");
+    ours.run("CLIENT DURABILITY DEFAULT REPLICAS 0");
+    assert_eq!(ours.run("SET key other").text(), "OK");
+}
+
+#[test]
 fn replies_are_given_up_in_time_though_what_a_replica_lacks_is_on_a_disk_that_hangs() {
     if skips_on_stand_in() {
         return;

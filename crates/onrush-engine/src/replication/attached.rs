@@ -161,13 +161,13 @@ impl Attached {
         self.all.lock().iter().any(|replica| replica.phase() == Phase::Online && replica.acknowledged() < offset)
     }
 
-    /// The offset that at least `count` replicas have acknowledged; 0 if there are fewer of them.
-    pub fn acknowledged_by(&self, count: usize) -> u64 {
+    /// The offset that at least `count` replicas have acknowledged; `None` if there are fewer of them.
+    pub fn acknowledged_by(&self, count: usize) -> Option<u64> {
         let all = self.all.lock();
         let online = all.iter().filter(|replica| replica.phase() == Phase::Online);
         let mut offsets: Vec<u64> = online.map(|replica| replica.acknowledged()).collect();
         offsets.sort_unstable_by(|one, other| other.cmp(one));
-        count.checked_sub(1).and_then(|at| offsets.get(at)).copied().unwrap_or(0)
+        count.checked_sub(1).and_then(|at| offsets.get(at)).copied()
     }
 
     /// Whether all of them say by themselves what they have executed.

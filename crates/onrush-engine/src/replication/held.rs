@@ -95,12 +95,14 @@ impl Held {
         lsn == 0 || !replication.held.has_lost(lsn) && Self::is_acknowledged(replication, replicas, lsn)
     }
 
-    fn has_lost(&self, lsn: u64) -> bool {
+    /// Whether it will never be known who has this record.
+    pub fn has_lost(&self, lsn: u64) -> bool {
         lsn <= self.lost_lsn.load(Acquire)
     }
 
     fn is_acknowledged(replication: &Replication, replicas: u32, lsn: u64) -> bool {
-        replication.history.lsn_at(replication.attached.acknowledged_by(replicas as usize)) >= lsn
+        let offset = replication.attached.acknowledged_by(replicas as usize);
+        offset.is_some_and(|offset| replication.history.lsn_at(offset) >= lsn)
     }
 
     /// Wakes a connection when so many replicas have executed all up to a record, or when it has waited too long.
@@ -142,7 +144,8 @@ impl Held {
         let mut woken = Vec::new();
         let mut queues = self.queues.lock();
         for (replicas, queue) in queues.iter_mut() {
-            let lsn = replication.history.lsn_at(replication.attached.acknowledged_by(*replicas as usize));
+            let Some(offset) = replication.attached.acknowledged_by(*replicas as usize) else { continue };
+            let lsn = replication.history.lsn_at(offset);
             while queue.peek().is_some_and(|Reverse(first)| first.lsn <= lsn) {
                 woken.extend(queue.pop().map(|Reverse(first)| first.client));
             }

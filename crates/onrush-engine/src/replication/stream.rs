@@ -108,7 +108,8 @@ impl Replication {
     pub fn must_send(&self) -> bool {
         !self.held.is_empty() && {
             let replicas = self.held.by_default().max(1) as usize;
-            self.attached.acknowledged_by(replicas) >= self.history.offset()
+            let offset = self.attached.acknowledged_by(replicas);
+            offset.is_some_and(|offset| offset >= self.history.offset())
         }
     }
 

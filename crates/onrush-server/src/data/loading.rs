@@ -262,12 +262,12 @@ pub fn load_at_start(server: &'static Server, saved: Saved) -> Result<(), String
     if let Some(position) = position {
         position::restore(server, position).map_err(|error| error.to_string())?;
     }
+    let alone = server.gate.exclusive(server.gate.take_turn());
     if server.host.config.read().durability_replicas > 0 || server.durability.may_wait_for_replicas() {
-        let alone = server.gate.exclusive(server.gate.take_turn());
         server.replication.begin_stream(server.engine()).map_err(|error| error.to_string())?;
-        drop(alone);
     }
     server.loading.end();
+    drop(alone);
     Ok(())
 }
 

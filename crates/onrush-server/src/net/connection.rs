@@ -119,6 +119,8 @@ pub struct Connection {
     batch: Batch,
     /// Replies that wait for the disk.
     held: Option<Box<Held>>,
+    /// The last change whose replies were given a mark for replicas.
+    marked_lsn: u64,
 }
 
 impl Connection {
@@ -148,6 +150,7 @@ impl Connection {
             alarm: None,
             batch: Batch::default(),
             held: None,
+            marked_lsn: 0,
         }
     }
 

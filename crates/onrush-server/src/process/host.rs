@@ -354,6 +354,13 @@ impl Host {
         // In this order: who applies the configuration by itself holds it meanwhile, so the new one is applied last.
         *self.config.write() = change.config.clone();
         self.refresh(&change.config);
+        // Loading, during which none begins, may have ended since it was applied.
+        if change.config.durability_replicas > 0
+            && let Some(engine) = self.engine.get()
+            && let Err(error) = begin_stream(engine)
+        {
+            tracing::error!("Can't keep a stream for replicas: {error}");
+        }
         // It replaces what ACL SETUSER has said, which could not be taken back.
         if let Some(engine) = self.engine.get()
             && change.changed.iter().any(|directive| directive.name == "requirepass")

@@ -329,18 +329,19 @@ fn replace(
         loaded.map(|_| (keys, epoch)).map_err(failed)
     });
     drop(held);
-    // The log of the data is not given up for another role.
-    on_saving_thread(
-        || false,
-        |server| {
-            let config = server.host.config.read().clone();
-            if config.appendonly
-                && let Err(error) = turn_on(server, &config)
-            {
-                tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
-            }
-        },
-    );
+    let log_on = |server: &'static Server| {
+        let config = server.host.config.read().clone();
+        if config.appendonly
+            && let Err(error) = turn_on(server, &config)
+        {
+            tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
+        }
+    };
+    match replaced {
+        // The data is as it was, and another role does not wait for its log.
+        Err(End::Interrupted) => saving::pass_on(Box::new(log_on)),
+        _ => _ = on_saving_thread(|| false, log_on),
+    }
     replaced.map(|(keys, epoch)| {
         tracing::info!("The data of the primary is loaded: {keys} keys");
         epoch

@@ -28,6 +28,12 @@ const READS_MAX: usize = 16;
 /// The longest request of a replica, in bytes.
 const REQUEST_LEN_MAX: usize = 16 << 10;
 
+/// How long a replica that reads the append-only file waits when there is nothing yet.
+const DRY_FOR: Duration = Duration::from_millis(100);
+
+/// Why a replica cannot go on.
+const IS_GONE: &str = "it lacks a part of the stream that is not kept any more";
+
 /// Why a replica has to ask again.
 const OUTDATED: &str = "the history has changed";
 
@@ -36,7 +42,7 @@ enum Stage {
     /// Nothing: it waits for data.
     Waits,
     /// Nothing yet: the append-only file may have the stream from where it was.
-    Asks { asked: Asked, found: Answer<io::Result<Option<Backlog>>> },
+    Asks { asked: Asked, found: Answer<InLog> },
     /// Data, from this place on; `mark` ends it if its length was not told.
     Data { payload: Arc<Payload>, at: u64, mark: Option<String> },
     /// The stream from this place on, once it has said that it has the data.
@@ -57,6 +63,10 @@ pub(super) enum After {
     /// It is closed, for this reason.
     End(String),
 }
+
+/// Whether the append-only file has the stream from a place on, and what reads it there: nothing does while the place is
+/// still on its way to the file.
+type InLog = (bool, io::Result<Option<Backlog>>);
 
 /// What comes from a file: bytes behind those that were there.
 struct FromFile {
@@ -86,8 +96,8 @@ pub(super) struct Link {
     backlog: Option<Backlog>,
     /// What is to come from a file.
     awaited: Option<Answer<FromFile>>,
-    /// Whether there was nothing when it came: the rest is on its way to the file.
-    is_dry: bool,
+    /// If there was nothing when it came: when to look again. The rest is on its way to the file.
+    dry_until: Option<Instant>,
     /// Whether it was told how its data ends.
     is_announced: bool,
     /// When something was written last, and when something has come.
@@ -112,7 +122,7 @@ impl Link {
             reads_log: false,
             backlog: None,
             awaited: None,
-            is_dry: false,
+            dry_until: None,
             is_announced: false,
             progress_at: Instant::now(),
             heard_at: Instant::now(),
@@ -177,6 +187,7 @@ impl Link {
         };
         self.out.extend_from_slice(reply.as_bytes());
         (self.stage, self.epoch) = (Stage::Stream { next }, epoch);
+        self.heard_at = Instant::now();
         self.replica.set_phase(Phase::Online);
     }
 
@@ -184,7 +195,8 @@ impl Link {
     pub(super) fn look_in_log(&mut self, server: &'static Server, files: &Files, asked: Asked) {
         let found = files.ask(move || {
             let aof = server.host.append_only.aof();
-            aof.map_or(Ok(None), |aof| aof.backlog(asked.next))
+            let has = aof.as_ref().is_some_and(|aof| aof.stream_start().is_some_and(|start| start <= asked.next));
+            (has, aof.map_or(Ok(None), |aof| aof.backlog(asked.next)))
         });
         self.stage = Stage::Asks { asked, found };
     }
@@ -192,7 +204,8 @@ impl Link {
     /// Where this replica was, if that has been looked for now, and whether the append-only file has the stream from there.
     pub(super) fn found_in_log(&mut self) -> Option<(Asked, bool)> {
         let Stage::Asks { asked, found } = &self.stage else { return None };
-        let (asked, found) = (*asked, found.take()?);
+        let (asked, (has, found)) = (*asked, found.take()?);
+        self.reads_log = has && found.is_ok();
         self.backlog = found.unwrap_or_else(|error| {
             tracing::warn!(
                 "The append-only file can't be read for the replica {} from offset {} on: {error}",
@@ -201,14 +214,13 @@ impl Link {
             );
             None
         });
-        self.reads_log = self.backlog.is_some();
         self.stage = Stage::Waits;
         Some((asked, self.reads_log))
     }
 
     /// Whether it should look again soon though nothing tells it to.
     pub(super) fn is_dry(&self) -> bool {
-        self.is_dry
+        self.dry_until.is_some()
     }
 
     /// It gets the data of a payload, which has been cut.
@@ -313,6 +325,10 @@ impl Link {
             self.replica.forget();
             return Err(OUTDATED.to_owned());
         }
+        if matches!(self.stage, Stage::Stream { .. }) {
+            // Another role may have come just before it did.
+            self.replica.set_phase(Phase::Online);
+        }
         Ok(())
     }
 
@@ -349,11 +365,10 @@ impl Link {
 
     /// Takes what comes next; returns whether there is anything.
     fn fill(&mut self, server: &'static Server, spool: &Spool, files: &Files, end: u64) -> Result<bool, String> {
-        self.is_dry = false;
         if let Some(awaited) = &self.awaited {
             let Some(found) = awaited.take() else { return Ok(false) };
             self.awaited = None;
-            return self.arrived(server, found);
+            return self.arrived(found);
         }
         match self.stage {
             Stage::Waits | Stage::Asks { .. } | Stage::AwaitsAck { .. } | Stage::HasData => Ok(false),
@@ -371,7 +386,7 @@ impl Link {
     }
 
     /// Takes what has come from a file; returns whether there is anything.
-    fn arrived(&mut self, server: &'static Server, found: FromFile) -> Result<bool, String> {
+    fn arrived(&mut self, found: FromFile) -> Result<bool, String> {
         self.out = found.bytes;
         self.backlog = found.backlog;
         let len = self.out.len() as u64;
@@ -379,11 +394,7 @@ impl Link {
             Stage::Data { at, .. } => *at += len,
             Stage::Stream { next } => {
                 *next += len;
-                self.is_dry = len == 0;
-                if let (Err(_), true, Some(aof)) = (&found.read, self.reads_log, server.host.append_only.aof()) {
-                    // It would come back and fail again.
-                    aof.give_up_streams();
-                }
+                self.dry_until = (len == 0).then(|| Instant::now() + DRY_FOR);
             }
             _ => {}
         }
@@ -419,12 +430,18 @@ impl Link {
         let failed = |error: Error| format!("the stream can't be read: {error}");
         let lineage = self.epoch.lineage;
         if self.backlog.as_ref().is_none_or(Backlog::is_exact) {
-            let found = match server.replication.history.read(lineage, next, len_max.min(PIECE_LEN), &mut self.out) {
-                Ok(len) => Found::Bytes(len),
-                Err(Gone) => spool.find(lineage, next, len_max, &mut self.out),
+            let mut look =
+                || match server.replication.history.read(lineage, next, len_max.min(PIECE_LEN), &mut self.out) {
+                    Ok(len) => Found::Bytes(len),
+                    Err(Gone) => spool.find(lineage, next, len_max, &mut self.out),
+                };
+            let found = match look() {
+                // It may have gone from one to the other meanwhile.
+                Found::Nothing => look(),
+                found => found,
             };
             if !matches!(found, Found::Nothing) {
-                self.reads_log = false;
+                (self.reads_log, self.dry_until) = (false, None);
                 if let Some(backlog) = self.backlog.take() {
                     drop(files.ask(|| drop(backlog)));
                 }
@@ -438,15 +455,26 @@ impl Link {
                 Found::Nothing => {}
             }
         }
+        if self.dry_until.is_some_and(|until| until > Instant::now()) {
+            return Ok(0);
+        }
         self.reads_log = true;
         self.await_file(files, move |out, backlog| {
+            let aof = server.host.append_only.aof().ok_or(IS_GONE)?;
             if backlog.is_none() {
-                let aof = server.host.append_only.aof();
-                *backlog = aof.map_or(Ok(None), |aof| aof.backlog(next)).map_err(failed)?;
+                *backlog = aof.backlog(next).map_err(failed)?;
             }
-            let backlog = backlog.as_mut().ok_or("it lacks a part of the stream that is not kept any more")?;
             // If there is nothing yet, it is on its way to the file.
-            backlog.read(out, len_max).map(drop).map_err(failed)
+            let Some(backlog) = backlog else {
+                let has = aof.stream_start().is_some_and(|start| start <= next);
+                return if has { Ok(()) } else { Err(IS_GONE.to_owned()) };
+            };
+            let read = backlog.read(out, len_max);
+            if read.is_err() {
+                // It would come back and fail again.
+                aof.give_up_streams();
+            }
+            read.map(drop).map_err(failed)
         });
         Ok(0)
     }

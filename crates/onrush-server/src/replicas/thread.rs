@@ -238,11 +238,23 @@ impl Thread {
         let history = &self.server.replication.history;
         let Some((id, from)) = &link.request.from else { return };
         let asked = history.ask(id, *from);
-        let first = self.spool.first(asked.epoch.lineage).unwrap_or_else(|| history.kept().0);
+        let first = self.first_kept(asked.epoch);
         if asked.is_known && asked.next < first {
             return link.look_in_log(self.server, &self.files, asked);
         }
         settle(self.server, link, asked, true);
+    }
+
+    /// The first byte that the spool or memory has, as long as the history has this epoch.
+    fn first_kept(&self, epoch: Epoch) -> u64 {
+        let history = &self.server.replication.history;
+        loop {
+            let (before, spooled) = (history.kept().0, self.spool.first(epoch.lineage));
+            // Bytes may have gone from one to the other meanwhile.
+            if history.kept().0 == before {
+                return spooled.unwrap_or(before);
+            }
+        }
     }
 
     /// Gives replicas that wait the data of the payload, or has one made.
@@ -270,10 +282,8 @@ impl Thread {
     /// Whether a replica that comes now can get this payload: it has not failed, and the stream behind it is kept.
     fn may_join(&self, payload: &Payload) -> bool {
         let history = &self.server.replication.history;
-        let is_kept = |(cut, epoch): (Position, Epoch)| {
-            let first = self.spool.first(epoch.lineage).unwrap_or_else(|| history.kept().0);
-            epoch == history.epoch() && cut.offset >= first
-        };
+        let is_kept =
+            |(cut, epoch): (Position, Epoch)| epoch == history.epoch() && cut.offset >= self.first_kept(epoch);
         payload.state() != State::HasFailed && payload.cut().is_none_or(is_kept)
     }
 

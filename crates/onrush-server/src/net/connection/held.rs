@@ -23,8 +23,6 @@ pub(super) struct Held {
     marks: VecDeque<Mark>,
     /// As `marks`, for replicas.
     for_replicas: VecDeque<ForReplicas>,
-    /// The last change that a mark for replicas is of.
-    marked_lsn: u64,
     /// Bytes that may have been written by now, as far as replicas are concerned.
     replicated: u64,
 }
@@ -77,7 +75,10 @@ impl Connection {
         let held = self.held.get_or_insert_default();
         let end = held.written + self.reply.len() as u64;
         let last_end = held.marks.back().map_or(held.allowed, |mark| mark.end);
-        held.note_for_replicas(self.server, end, self.session.durability_replicas, self.session.owed.changed_lsn);
+        let lsn = self.session.owed.changed_lsn;
+        // Once for each change, also when its reply went long ago.
+        let is_new = lsn > std::mem::replace(&mut self.marked_lsn, lsn);
+        held.note_for_replicas(self.server, end, self.session.durability_replicas, lsn, is_new);
         if end > last_end {
             let session = &mut self.session;
             let wish = std::mem::replace(&mut session.owed.wish, session.durability);
@@ -168,11 +169,12 @@ impl Held {
         self.marks.is_empty() && self.for_replicas.is_empty()
     }
 
-    /// Replies up to `end` report changes up to `lsn`.
-    fn note_for_replicas(&mut self, server: &Server, end: u64, wanted: Option<u32>, lsn: u64) {
-        let replicas = wanted.unwrap_or_else(|| server.replication.held.by_default());
-        let is_new = lsn > self.marked_lsn;
-        self.marked_lsn = lsn;
+    /// Replies up to `end` report changes up to `lsn`, if that is new for this connection.
+    fn note_for_replicas(&mut self, server: &Server, end: u64, wanted: Option<u32>, lsn: u64, is_new: bool) {
+        let held = &server.replication.held;
+        let replicas = wanted.unwrap_or_else(|| held.by_default());
+        // What a replica has is its primary's business.
+        let is_new = is_new && (!server.replication.role.is_replica() || held.has_lost(lsn));
         match self.for_replicas.back_mut() {
             _ if replicas > 0 && is_new => self.for_replicas.push_back(ForReplicas { end, replicas, lsn }),
             Some(mark) => mark.end = end,
