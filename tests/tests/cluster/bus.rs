@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onrush_cluster::message::{Body, Extension, Greeting, Header, Message, MessageFlags, PREFIX_LEN, len};
 use onrush_cluster::node::{Address, Flags, NodeId};
+use onrush_cluster::nodes_conf::NodesConf;
 use onrush_cluster::slots::{SlotSet, slot};
 use onrush_tests::argv;
 use onrush_tests::port::Port;
@@ -126,6 +127,27 @@ fn the_partners_take_messages_and_theirs_are_read() {
         assert!(heard.ends_with(b"$10\r\na\r\nmessage\r\n"), "{}", heard.escape_ascii());
         let info = conn.run("CLUSTER INFO").text();
         assert!(info.contains("cluster_known_nodes:2\r\n") && info.contains("cluster_current_epoch:7\r\n"), "{info}");
+    }
+}
+
+#[test]
+fn the_files_of_the_partners_are_read_and_written_as_they_are() {
+    for oracle in Oracle::PARTNERS {
+        let bus = Port::choose();
+        let server = start(oracle, &bus);
+        let mut conn = server.connect();
+        let other = "b".repeat(40);
+        conn.run("CLUSTER ADDSLOTSRANGE 0 100 16383 16383");
+        conn.run("CONFIG SET cluster-announce-hostname the.host.name");
+        conn.run("CLUSTER SET-CONFIG-EPOCH 5");
+        conn.run("CLUSTER MEET 127.0.0.1 1");
+        // It does not know that node, so nothing moves.
+        assert!(conn.run(&format!("CLUSTER SETSLOT 5 MIGRATING {other}")).is_error());
+        assert_eq!(conn.run("CLUSTER SAVECONFIG").text(), "OK");
+        let text = std::fs::read_to_string(server.dir().join("nodes.conf")).expect("the file");
+        let conf = NodesConf::parse(&text).unwrap_or_else(|wrong| panic!("{oracle:?}: {wrong}: {text}"));
+        assert_eq!(conf.to_string(), text, "{oracle:?}");
+        assert_eq!((conf.current_epoch, conf.nodes[0].slots.len()), (5, 2), "{text}");
     }
 }
 

@@ -89,8 +89,9 @@ fn add_word(options: &mut Vec<Vec<Vec<u8>>>, word: Vec<u8>) {
 /// What `--version` prints: redis-server's line, in which programs look for the version of Redis, then our own.
 pub fn version() -> String {
     format!(
-        "Redis server v={} sha=00000000:0 malloc=mimalloc bits={} build=onrush-{}",
+        "Redis server v={} sha=00000000:0 malloc={} bits={} build=onrush-{}",
         onrush_resp::REDIS_VERSION,
+        onrush_alloc::name(),
         usize::BITS,
         env!("CARGO_PKG_VERSION")
     )
