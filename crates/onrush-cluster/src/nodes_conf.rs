@@ -170,8 +170,10 @@ impl NodeLine {
     }
 }
 
+type Fields = Vec<(String, String)>;
+
 /// `ip:port@bus_port[,hostname[,name=value …]]`
-fn parse_address(word: &str) -> Option<(Address, Option<String>, Vec<(String, String)>)> {
+fn parse_address(word: &str) -> Option<(Address, Option<String>, Fields)> {
     let mut parts = word.split(',');
     let (ip, ports) = parts.next()?.rsplit_once(':')?;
     let (port, bus_port) = ports.split_once('@')?;
