@@ -17,6 +17,9 @@ impl Replication {
         let was_replica = self.role.is_replica();
         let becomes_replica = primary.is_some();
         self.history.begin_epoch();
+        if becomes_replica && !was_replica {
+            self.held.lose(shared.log.last_lsn());
+        }
         self.role.set_primary(primary);
         // They ask again, and are told who they follow now.
         self.attached.forget();
@@ -24,7 +27,7 @@ impl Replication {
             self.end_stream(shared);
             self.history.keep(true);
             unblock_all(shared);
-            self.held.give_all_up(shared.log.last_lsn());
+            self.held.give_all_up();
         } else if was_replica && !becomes_replica {
             self.history.rename(shared.new_replid());
             self.history.set_db(None);

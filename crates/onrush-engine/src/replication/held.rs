@@ -5,7 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -113,15 +115,14 @@ impl Held {
         let until = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
         {
             let mut queues = held.queues.lock();
+            if held.has_lost(lsn) {
+                client.waits_for_replicas.store(false, Release);
+                client.lacks_replicas.store(true, Release);
+                return Look::IsLost;
+            }
             let waiting = Waiting { lsn, until, client: Arc::downgrade(client) };
             queues.entry(replicas).or_default().push(Reverse(waiting));
             held.len.fetch_add(1, Relaxed);
-        }
-        // What gives all up may have come before it was there.
-        if held.has_lost(lsn) {
-            client.waits_for_replicas.store(false, Release);
-            client.lacks_replicas.store(true, Release);
-            return Look::IsLost;
         }
         // An acknowledgement may have come before it was there.
         if Self::has(replication, replicas, lsn) {
@@ -161,19 +162,25 @@ impl Held {
 
     /// Wakes the connections that have waited too long by now: their replies never go.
     pub fn give_up(&self, now: Instant) {
+        if self.is_empty() {
+            return;
+        }
         self.fail(|waiting| waiting.until.is_some_and(|until| until <= now));
     }
 
-    /// Wakes all connections: this server is no primary any more, and replies that tell of records up to this one never go.
-    pub fn give_all_up(&self, last_lsn: u64) {
-        self.lost_lsn.fetch_max(last_lsn, Release);
+    /// This server is about to be a replica: replies that tell of records up to this one never go. The caller has the whole
+    /// keyspace, and calls this before the role shows, so that nobody takes such a record for the primary's business.
+    pub fn lose(&self, last_lsn: u64) {
+        let _queues = self.queues.lock();
+        self.lost_lsn.fetch_max(last_lsn, AcqRel);
+    }
+
+    /// Wakes all connections, whose replies never go, behind [`Held::lose`].
+    pub fn give_all_up(&self) {
         self.fail(|_| true);
     }
 
     fn fail(&self, mut fails: impl FnMut(&Waiting) -> bool) {
-        if self.is_empty() {
-            return;
-        }
         let mut failed = Vec::new();
         let mut queues = self.queues.lock();
         for queue in queues.values_mut() {
@@ -246,7 +253,8 @@ mod tests {
         assert_eq!(Held::wake_at(&replication, 3, 1, &gone), Look::Waits);
         drop(gone);
         let woken_before = client();
-        replication.held.give_all_up(7);
+        replication.held.lose(7);
+        replication.held.give_all_up();
         assert!(late.lacks_replicas.swap(false, Acquire));
         assert_eq!(Held::wake_at(&replication, 1, 7, &woken_before), Look::IsLost, "the server was no primary since");
         assert!(woken_before.lacks_replicas.load(Acquire) && !Held::has(&replication, 1, 7));

@@ -302,6 +302,8 @@ pub fn reload_log(server: &'static Server) -> Result<(), String> {
 fn begin_history(server: &'static Server, keeps_stream: bool) {
     let _alone = server.gate.exclusive(server.gate.take_turn());
     let replication = &server.replication;
+    // One that goes on, as loading has failed early, does so as another.
+    replication.end_stream(server.engine());
     replication.take_over(Position { id: server.new_replid(), offset: 0 });
     if (keeps_stream || server.durability.may_wait_for_replicas())
         && let Err(error) = replication.begin_stream(server.engine())
@@ -309,8 +311,6 @@ fn begin_history(server: &'static Server, keeps_stream: bool) {
         tracing::error!("Can't keep the stream for replicas: {error}");
         replication.history.keep(false);
     }
-    // One that has not ended goes on as another.
-    replication.note_position(server.engine());
 }
 
 /// Ends the process if it is dropped, by a panic: half of the data is no data.

@@ -52,11 +52,11 @@ pub fn restore(server: &'static Server, saved: SavedPosition) -> std::io::Result
     if replication.role.is_replica() {
         replication.history.keep(true);
         replication.history.set_db(Some(saved.db));
+        replication.note_position(server.engine());
     } else {
         replication.history.rename(server.new_replid());
         replication.begin_stream(server.engine())?;
     }
-    replication.note_position(server.engine());
     drop(alone);
     Ok(())
 }
