@@ -95,17 +95,32 @@ fn who_waits_at_a_primary_that_is_one_no_more_learns_of_it() {
     assert!(text.contains("this server is no primary any more"), "{text}");
 }
 
+/// A server on a disk that can be told to hang.
+struct Faulty {
+    server: Server,
+    disk: Disk,
+    _library: Library,
+    _folder: TempDir,
+}
+
+impl Faulty {
+    fn start(args: &[&str]) -> Self {
+        let library = Library::build().expect("a C compiler");
+        let folder = TempDir::new();
+        let below = folder.0.canonicalize().expect("a folder");
+        let disk = Disk::below(&library, &below).expect("a page");
+        let fixed = ["--dir", below.to_str().expect("a plain path"), "--save", "", "--enable-debug-command", "yes"];
+        let server = Launch::onrush().disk(&disk).args(&fixed).args(args).start();
+        Self { server, disk, _library: library, _folder: folder }
+    }
+}
+
 #[test]
 fn a_replica_whose_disk_hangs_while_data_comes_can_get_another_role() {
     if skips_on_stand_in() {
         return;
     }
-    let library = Library::build().expect("a C compiler");
-    let folder = TempDir::new();
-    let below = folder.0.canonicalize().expect("a folder");
-    let disk = Disk::below(&library, &below).expect("a page");
-    let args = ["--dir", below.to_str().expect("a plain path"), "--save", "", "--enable-debug-command", "yes"];
-    let replica = Launch::onrush().disk(&disk).args(&args).start();
+    let Faulty { server: replica, disk, _library, _folder } = Faulty::start(&[]);
     let primary = Server::start_onrush(&["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]);
     let (mut ours, mut theirs) = (replica.connect(), primary.connect());
     ours.run("SET own 1");
@@ -150,13 +165,8 @@ fn replies_are_given_up_in_time_though_what_a_replica_lacks_is_on_a_disk_that_ha
     if skips_on_stand_in() {
         return;
     }
-    let library = Library::build().expect("a C compiler");
-    let folder = TempDir::new();
-    let below = folder.0.canonicalize().expect("a folder");
-    let disk = Disk::below(&library, &below).expect("a page");
-    let args = ["--dir", below.to_str().expect("a plain path"), "--save", "", "--repl-backlog-size", "16kb"];
-    let more = ["--durability-replicas-timeout", "1000", "--enable-debug-command", "yes"];
-    let primary = Launch::onrush().disk(&disk).args(&args).args(&more).start();
+    let args = ["--repl-backlog-size", "16kb", "--durability-replicas-timeout", "1000"];
+    let Faulty { server: primary, disk, _library, _folder } = Faulty::start(&args);
     let replica = start_replica(&primary, &[]);
     let mut theirs = replica.connect();
     wait_for_link(&mut theirs);
