@@ -16,7 +16,7 @@ import time
 
 from harness.load import command
 from harness.report import commit, machine, version
-from harness.servers import Server
+from harness.servers import Server, add_binaries, chosen_binaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -120,18 +120,13 @@ def sets(conn):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")))
-    default = os.environ.get("ONRUSH_SERVER_BIN", os.path.join(target, "release/onrush-server"))
-    parser.add_argument("--onrush", default=default)
-    parser.add_argument("--redis", default="redis-server")
-    parser.add_argument("--redis-newer", default=os.environ.get("REDIS_NEWER_SERVER_BIN", f"{target}/oracle/redis-server"))
-    parser.add_argument("--redis-benchmark", default="redis-benchmark")
+    add_binaries(parser, ROOT)
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--pairs", default="onrush/onrush,redis/redis,redis-newer/redis-newer")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one sync")
     parser.add_argument("--no-record", action="store_true")
     args = parser.parse_args()
-    binaries = {"onrush": args.onrush, "redis": args.redis, "redis-newer": args.redis_newer}
+    binaries = chosen_binaries(args)
     names = {name: f"{name}: {version(binary)}" for name, binary in binaries.items() if name in args.pairs}
     lines = [
         f"# Full syncs of {args.keys:,} keys, {datetime.date.today()}, {commit(ROOT)}",

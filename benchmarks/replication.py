@@ -18,7 +18,7 @@ import time
 
 from full_sync import ask, sets
 from harness.report import commit, machine, version
-from harness.servers import Server
+from harness.servers import Server, add_binaries, chosen_binaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -76,17 +76,12 @@ class Pair:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")))
-    default = os.environ.get("ONRUSH_SERVER_BIN", os.path.join(target, "release/onrush-server"))
-    parser.add_argument("--onrush", default=default)
-    parser.add_argument("--redis", default="redis-server")
-    parser.add_argument("--redis-newer", default=os.environ.get("REDIS_NEWER_SERVER_BIN", f"{target}/oracle/redis-server"))
-    parser.add_argument("--redis-benchmark", default="redis-benchmark")
+    add_binaries(parser, ROOT)
     parser.add_argument("--requests", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-record", action="store_true")
     args = parser.parse_args()
-    binaries = {"onrush": args.onrush, "redis": args.redis, "redis-newer": args.redis_newer}
+    binaries = chosen_binaries(args)
     plans = [("onrush", "alone", False, []), ("onrush", "one replica", True, [])]
     plans += [("onrush", HELD, True, ["--durability-replicas", "1"])]
     plans += [(kind, what, has, []) for kind in ("redis", "redis-newer") for what, has in (("alone", False), ("one replica", True))]

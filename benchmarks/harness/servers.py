@@ -91,3 +91,19 @@ class Kinds:
 
     def start(self, name, pinned=True, args=()):
         return Server(name, self.binaries[name], [*self.args[name], *args], pinned)
+
+
+def add_binaries(parser, root):
+    """The options that say which servers are measured, and what sends the load."""
+    target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")))
+    onrush = os.environ.get("ONRUSH_SERVER_BIN", os.path.join(target, "release/onrush-server"))
+    newer = os.environ.get("REDIS_NEWER_SERVER_BIN", os.path.join(target, "oracle/redis-server"))
+    parser.add_argument("--onrush", default=onrush)
+    parser.add_argument("--redis", default="redis-server")
+    parser.add_argument("--redis-newer", default=newer)
+    parser.add_argument("--redis-benchmark", default="redis-benchmark")
+
+
+def chosen_binaries(args):
+    """The servers of these options by their names in tables."""
+    return {"onrush": args.onrush, "redis": args.redis, "redis-newer": args.redis_newer}
