@@ -139,7 +139,7 @@ siege: server ## hostile clients together against the server, polite ones beside
 chaos: server ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
 	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
 
-failovers: server tools ## fail-overs by Redis's Sentinel under load, no acknowledged write may be lost; ARGS="--rounds 200 --replicas 2"
+failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under load, no acknowledged write may be lost; ARGS="--cluster --rounds 200"
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
 
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
@@ -149,9 +149,11 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 	$(MAKE) browser
 	$(MAKE) chaos ARGS="--seconds 600 --quiet"
 	$(MAKE) failovers ARGS="--rounds 40"
+	$(MAKE) failovers ARGS="--cluster --rounds 20"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
 	$(MAKE) loom PREEMPTIONS=4
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
+	$(MAKE) sim ARGS="cluster --seconds 300 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
 	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
 	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test apart audit:: -- --test-threads=1

@@ -15,7 +15,7 @@ import threading
 import time
 
 from harness.load import command
-from harness.report import commit, machine, version
+from harness.report import commit, keep, machine, version
 from harness.servers import Server, add_binaries, chosen_binaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -157,9 +157,7 @@ def main():
                 print(line, flush=True)
                 lines.append(line)
     if not args.no_record:
-        name = f"{datetime.datetime.now():%Y-%m-%d-%H%M}-{commit(ROOT)}-full-sync.md"
-        with open(os.path.join(HERE, "runs", name), "w") as record:
-            record.write("\n".join(lines) + "\n")
+        keep(os.path.join(HERE, "runs"), ROOT, "full-sync", lines)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import threading
 import time
 
 from full_sync import ask, sets
-from harness.report import commit, machine, version
+from harness.report import commit, keep, machine, version
 from harness.servers import Server, add_binaries, chosen_binaries
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -128,9 +128,7 @@ def main():
     lines.append(f"| throughput with replies held against not held | {held:.2f}x | at least .7x | .85x |")
     print("\n".join(lines))
     if not args.no_record:
-        name = f"{datetime.datetime.now():%Y-%m-%d-%H%M}-{commit(ROOT)}-replication.md"
-        with open(os.path.join(HERE, "runs", name), "w") as record:
-            record.write("\n".join(lines) + "\n")
+        keep(os.path.join(HERE, "runs"), ROOT, "replication", lines)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def of_pytest(path):
     """The number of parts of the matrix that ran and that there are, and the tests that were skipped."""
     ran, parts, skipped = 0, 0, []
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
-        is_part = case.get("classname").endswith("test_matrix")
+        is_part = case.get("classname").endswith(("test_matrix", "test_cluster_matrix"))
         skip = case.find("skipped")
         parts += is_part
         ran += is_part and skip is None

@@ -120,6 +120,13 @@ def record(folder, root, command_line, results, kinds, store_text):
     return stem + ".md"
 
 
+def keep(folder, root, name, lines):
+    """Writes runs/<date>-<commit>-<name>.md."""
+    path = os.path.join(folder, f"{datetime.datetime.now():%Y-%m-%d-%H%M}-{commit(root)}-{name}.md")
+    with open(path, "w") as out:
+        out.write("\n".join(lines) + "\n")
+
+
 def version(binary):
     done = subprocess.run([binary, "--version"], capture_output=True, text=True)
     return done.stdout.strip() or os.path.basename(binary)

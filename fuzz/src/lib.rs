@@ -3,6 +3,7 @@
 //! `fuzz/libfuzzer` wraps them for `cargo fuzz`; `tests/smoke.rs` runs them for a moment with every test run.
 
 mod aof;
+mod bus;
 mod collections;
 mod decode;
 mod rdb;
@@ -11,6 +12,7 @@ mod store;
 mod text;
 
 pub use aof::aof;
+pub use bus::{bus, nodes_conf};
 pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
 pub use rdb::{rdb_file, rdb_value};
@@ -24,6 +26,7 @@ pub type Target = fn(&[u8]);
 /// All targets by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("aof", aof),
+    ("bus", bus),
     ("config", config),
     ("decode", decode),
     ("glob", glob),
@@ -32,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("inline", inline),
     ("list", list),
     ("long_double", long_double),
+    ("nodes_conf", nodes_conf),
     ("numbers", numbers),
     ("rdb_file", rdb_file),
     ("rdb_value", rdb_value),

@@ -12,7 +12,7 @@ struct Model {
 
 /// Bytes are operations on a small keyspace; it must hold what a map holds.
 pub fn store(data: &[u8]) {
-    let keyspace = Keyspace::new(KeyspaceOptions { databases: 1, shards: 2, seed: Some(1) });
+    let keyspace = Keyspace::new(KeyspaceOptions { databases: 1, shards: 2, seed: Some(1), by_slot: false });
     let mut model: HashMap<Vec<u8>, Model> = HashMap::new();
     let mut now_ms = 1_700_000_000_000;
     let db = keyspace.db_or_create(0);

@@ -53,6 +53,14 @@ const PIECES: &[&[u8]] = &[
     b"#TS:1\r\n",
     b"file a seq 1 type b\n",
     b"file 'b c' seq 2 type i\n",
+    // A file of nodes, and what a primary tells its replicas.
+    b"1111111111111111111111111111111111111111 ",
+    b"10.0.0.1:1@2 ",
+    b"myself,master - 0 0 1 connected ",
+    b"0-16383 ",
+    b"[5-<-1111111111111111111111111111111111111111]\n",
+    b"vars currentEpoch 3 lastVoteEpoch 2\n",
+    b"onrush-slots 1111111111111111111111111111111111111111 1 0-5 -",
 ];
 
 /// A small generator of random numbers (xorshift).

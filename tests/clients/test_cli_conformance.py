@@ -417,11 +417,6 @@ def test_latency_prints_one_line_into_a_pipe(redis):
             assert re.fullmatch(pattern, redis.run(binary, ["--latency", "-i", "0.1", *flags]).stdout)
 
 
-def test_what_is_not_offered_says_so(redis):
-    done = redis.run(CLI, ["--cluster", "info"])
-    assert done.returncode == 1 and b"not offered" in done.stderr
-
-
 def test_a_script_is_debugged_by_a_server_that_can(redis, tmp_path):
     script = tmp_path / "script.lua"
     script.write_text("local n = redis.call('INCR', KEYS[1])\nlocal twice = n * 2\nreturn twice\n")

@@ -25,26 +25,33 @@ def build(command, folder):
 
 
 def hiredis(folder):
-    binary = folder / "hiredis"
-    build(["cc", "-O1", "-o", binary, HERE / "hiredis.c", "-lhiredis"], folder)
-    return [str(binary)]
+    build(["cc", "-O1", "-o", folder / "hiredis", HERE / "hiredis.c", "-lhiredis"], folder)
+    return [str(folder / "hiredis")]
 
 
-def go(client):
-    def command(folder):
-        build(["go", "build", "-mod=readonly", "-o", folder / "client", "."], HERE / "go")
-        return [str(folder / "client"), client]
-
-    return command
+def go(folder):
+    build(["go", "build", "-mod=readonly", "-o", folder / "client", "."], HERE / "go")
+    return [str(folder / "client")]
 
 
-def java(client):
-    def command(folder):
-        jars = folder / "jars"
-        build(["mvn", "-q", "-B", f"-DoutputDirectory={jars}", "dependency:copy-dependencies"], HERE / "java")
-        sources = [str(source) for source in (HERE / "java").rglob("*.java")]
-        build(["javac", "-d", folder, "-cp", f"{jars}/*", *sources], folder)
-        return ["java", "-cp", f"{folder}:{jars}/*", "Main", client]
+def java(folder):
+    jars = folder / "jars"
+    build(["mvn", "-q", "-B", f"-DoutputDirectory={jars}", "dependency:copy-dependencies"], HERE / "java")
+    sources = [str(source) for source in (HERE / "java").rglob("*.java")]
+    build(["javac", "-d", folder, "-cp", f"{jars}/*", *sources], folder)
+    return ["java", "-cp", f"{folder}:{jars}/*", "Main"]
+
+
+BUILT = {}
+
+
+def built(language, *args):
+    """How a program is called that is built once, for whichever tests use it."""
+
+    def command(tmp_path_factory):
+        if language not in BUILT:
+            BUILT[language] = language(tmp_path_factory.mktemp(language.__name__))
+        return [*BUILT[language], *args]
 
     return command
 
@@ -55,11 +62,11 @@ CLIENTS = {
     "node-redis": (lambda _: ["node", str(HERE / "node_redis.js")], [*PLAIN, "auto", "resp3"]),
     "redis-rb": (lambda _: ["ruby", str(HERE / "redis_rb.rb")], PLAIN),
     "phpredis": (lambda _: ["php", str(HERE / "phpredis.php")], PLAIN),
-    "hiredis": (hiredis, PLAIN),
-    "go-redis": (go("go-redis"), PLAIN),
-    "rueidis": (go("rueidis"), [*PLAIN, "auto"]),
-    "Jedis": (java("jedis"), PLAIN),
-    "Lettuce": (java("lettuce"), [*PLAIN, "auto"]),
+    "hiredis": (built(hiredis), PLAIN),
+    "go-redis": (built(go, "go-redis"), PLAIN),
+    "rueidis": (built(go, "rueidis"), [*PLAIN, "auto"]),
+    "Jedis": (built(java, "jedis"), PLAIN),
+    "Lettuce": (built(java, "lettuce"), [*PLAIN, "auto"]),
 }
 
 NEEDS = {
@@ -88,17 +95,17 @@ def servers(tmp_path_factory):
         server.process.wait()
 
 
+def is_there(client):
+    """Whether the client's language is installed; in CI it has to be."""
+    return "CI" in os.environ or shutil.which(NEEDS.get(client, "python3")) is not None
+
+
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
-    made = {}
-
-    def command(client):
-        program = NEEDS.get(client, "python3")
-        if shutil.which(program) is None and not os.environ.get("CI"):
-            pytest.skip(f"{program} is not installed")
-        if client not in made:
-            made[client] = CLIENTS[client][0](tmp_path_factory.mktemp(client))
-        return made[client]
+    def command(client, clients=CLIENTS):
+        if not is_there(client):
+            pytest.skip(f"{NEEDS[client]} is not installed")
+        return clients[client][0](tmp_path_factory)
 
     return command
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test-summary.py"
-CASE = '<testcase classname="tests.clients.test_matrix" name="{name}">{inside}</testcase>'
+CASE = '<testcase classname="tests.clients.{module}" name="{name}">{inside}</testcase>'
 SKIP = '<skipped message="go is not installed"/>'
 
 
@@ -26,11 +26,16 @@ def summary(folder, cases, tap="", rust=None):
 
 
 def test_parts_that_ran_are_counted_and_skipped_tests_named(tmp_path):
-    cases = [CASE.format(name="test_part[a]", inside=""), CASE.format(name="test_part[b]", inside=SKIP)]
+    cases = [
+        CASE.format(module="test_matrix", name="test_part[a]", inside=""),
+        CASE.format(module="test_matrix", name="test_part[b]", inside=SKIP),
+        CASE.format(module="test_cluster_matrix", name="test_part[c]", inside=""),
+        CASE.format(module="test_tls", name="test_d", inside=""),
+    ]
     done = summary(tmp_path, cases, "ok 1 - one\nok 2 - two # SKIP no chromium\n", "digests: a redis-server\n")
     assert done.returncode == 0
     assert done.stdout == (
-        "Client matrix: 1 of 2 parts ran.\n"
+        "Client matrix: 2 of 3 parts ran.\n"
         "Skipped: test_part[b]: go is not installed\n"
         "Skipped: two: no chromium\n"
         "Skipped: digests: a redis-server\n"
@@ -38,4 +43,4 @@ def test_parts_that_ran_are_counted_and_skipped_tests_named(tmp_path):
 
 
 def test_a_matrix_of_which_nothing_ran_is_an_error(tmp_path):
-    assert summary(tmp_path, [CASE.format(name="test_part[b]", inside=SKIP)]).returncode == 1
+    assert summary(tmp_path, [CASE.format(module="test_matrix", name="test_part[b]", inside=SKIP)]).returncode == 1

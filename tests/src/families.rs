@@ -193,6 +193,7 @@ pub const KEYS: Family = Family {
         (8, "COPY key key [DB db] [REPLACE]"),
         (5, "MOVE key db"),
         (6, "RESTORE key 0 payload [REPLACE]"),
+        (1, "RESTORE-ASKING key 0 payload [REPLACE]"),
         (2, "MIGRATE 127.0.0.1 1 key 0 100 [COPY] [REPLACE]"),
         (1, "MIGRATE 127.0.0.1 1 key 0 100 KEYS key..."),
         (2, "RANDOMKEY"),

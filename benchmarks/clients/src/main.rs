@@ -33,6 +33,17 @@ trait Bench: Sync {
     fn tasks(&self) -> Pin<Box<dyn Future<Output = usize> + '_>>;
 }
 
+/// Pipelines over many keys, which a cluster has on several nodes: only our client is measured so.
+async fn keys(con: &impl onrush::ConnectionLike) -> usize {
+    for round in 0..PIPELINES {
+        let mut pipeline = onrush::Pipeline::with_capacity(PIPELINE);
+        (0..PIPELINE)
+            .for_each(|n| _ = pipeline.cmd("SET").arg(format!("key:{}", round * PIPELINE + n)).arg(n).ignore());
+        pipeline.exec_async(con).await.expect("no error");
+    }
+    PIPELINES * PIPELINE
+}
+
 struct Onrush(onrush::Connection);
 
 impl Bench for Onrush {
@@ -177,7 +188,7 @@ impl Bench for Fred {
 
 async fn connect(client: &str, url: &str) -> Box<dyn Bench> {
     match client {
-        "onrush" => Box::new(Onrush(onrush::Client::open(url).expect("a URL").connect().await.expect("a connection"))),
+        "onrush" => Box::new(Onrush(onrush_client(url).await)),
         "redis-rs" => {
             // On a busy machine the default of half a second is too short.
             let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
@@ -196,18 +207,31 @@ async fn connect(client: &str, url: &str) -> Box<dyn Bench> {
     }
 }
 
+/// Runs a case, which returns how many commands it has sent, and prints what it has cost.
+async fn measure(case: impl Future<Output = usize>) {
+    let (before, started) = (cpu(), Instant::now());
+    let count = case.await as f64;
+    let micros = (cpu() - before).as_secs_f64() * 1e6 / count;
+    println!("{:.0} {micros:.4}", count / started.elapsed().as_secs_f64());
+}
+
+async fn onrush_client(url: &str) -> onrush::Connection {
+    onrush::Client::open(url).expect("a URL").connect().await.expect("a connection")
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [client, case, url] = &args[..] else { panic!("usage: onrush-clients CLIENT CASE URL") };
-    let bench = connect(client, url).await;
-    let (before, started) = (cpu(), Instant::now());
-    let count = match case.as_str() {
-        "pipelines" => bench.pipelines().await,
-        "stream" => bench.stream().await,
-        "tasks" => bench.tasks().await,
-        other => panic!("no case is named {other}"),
-    } as f64;
-    let micros = (cpu() - before).as_secs_f64() * 1e6 / count;
-    println!("{:.0} {micros:.4}", count / started.elapsed().as_secs_f64());
+    match (client.as_str(), case.as_str()) {
+        ("onrush", "keys") => measure(keys(&onrush_client(url).await)).await,
+        ("onrush-cluster", "keys") => {
+            let client = onrush::ClusterClient::open(url.as_str()).expect("a URL");
+            measure(keys(&client.connect().await.expect("a connection"))).await;
+        }
+        (client, "pipelines") => measure(connect(client, url).await.pipelines()).await,
+        (client, "stream") => measure(connect(client, url).await.stream()).await,
+        (client, "tasks") => measure(connect(client, url).await.tasks()).await,
+        (_, other) => panic!("no case is named {other}"),
+    }
 }

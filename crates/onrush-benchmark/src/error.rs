@@ -49,6 +49,11 @@ impl Error {
         matches!(self, Error::Closed | Error::Io(_))
     }
 
+    /// Whether the cluster does not serve for now.
+    pub fn is_of_cluster(&self) -> bool {
+        matches!(self, Error::Reply { text, .. } if text.starts_with("CLUSTERDOWN"))
+    }
+
     /// The error after connecting has failed for this time.
     pub fn given_up(target: &impl ToString, after: Duration, cause: &Error) -> Error {
         Error::GivenUp { target: target.to_string(), for_ms: after.as_millis(), reason: cause.to_string() }

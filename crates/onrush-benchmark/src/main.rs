@@ -177,6 +177,12 @@ fn warn(outcome: &Outcome) {
             outcome.broken, outcome.lost
         );
     }
+    if outcome.redirects > 0 {
+        eprintln!(
+            "WARNING: {title}: slots moved: {} replies only told so, and count as replies; the nodes were asked anew {} times",
+            outcome.redirects, outcome.refreshes
+        );
+    }
     if outcome.unsent > 0 {
         eprintln!(
             "WARNING: {title}: {} commands were due before the end and could not be sent; the server did not keep up with --rate",

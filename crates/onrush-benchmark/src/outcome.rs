@@ -28,6 +28,12 @@ pub struct Outcome {
     pub latencies: Histogram<u64>,
     /// Of a mix, each command's name and latencies; else empty.
     pub kinds: Vec<(String, Histogram<u64>)>,
+    /// Of a cluster, each node's place and latencies; else empty.
+    pub nodes: Vec<(String, Histogram<u64>)>,
+    /// Replies that sent a connection to another node.
+    pub redirects: u64,
+    /// How often the cluster's nodes were asked anew.
+    pub refreshes: u64,
     /// The run piece by piece.
     pub series: Vec<Point>,
     pub client_cpu: Duration,
@@ -148,6 +154,9 @@ pub fn example(replies: u64) -> Outcome {
         elapsed: Duration::from_secs(1),
         latencies,
         kinds: Vec::new(),
+        nodes: Vec::new(),
+        redirects: 0,
+        refreshes: 0,
         series: vec![point, Point { at_s: 1.0, ..point }],
         client_cpu: Duration::from_millis(100),
         busiest: 0.1,

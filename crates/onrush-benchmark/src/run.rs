@@ -5,14 +5,17 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+
 use crate::error::Error;
 use crate::load::checker::Checked;
 use crate::load::random::Random;
 use crate::load::recorder;
+use crate::load::routes::Topology;
 use crate::load::suite::Test;
 use crate::load::worker::{Measured, Place, Shared, Worker};
 use crate::net::cluster::{self, TAG_WORD};
-use crate::net::proxy::Proxy;
+use crate::net::proxy;
 use crate::net::target::Target;
 use crate::options::Options;
 use crate::outcome::{Outcome, histogram};
@@ -37,6 +40,7 @@ pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, E
     let cpu = targets.iter().map(|target| ServerCpu::of(options, target)).collect::<Option<Vec<_>>>();
     let cpu_now = || cpu.as_ref()?.iter().map(ServerCpu::now).sum::<Option<Duration>>();
     let places = &places(options, &targets, test)?;
+    let topology = &options.cluster.then(|| Topology::new(options));
     let shared = &Shared::default();
     let mut before = None;
     let ready = &Barrier::new(threads + 1);
@@ -47,7 +51,7 @@ pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, E
                 let seed = options.seed.wrapping_add(index as u64 + 1);
                 let first = index * (options.clients / threads) + index.min(options.clients % threads);
                 scope.spawn(move || {
-                    let worker = Worker { options, places, first, shared, clients, seed };
+                    let worker = Worker { options, places, first, topology: topology.as_ref(), shared, clients, seed };
                     let sockets = worker.connect();
                     ready.wait();
                     ready.wait();
@@ -75,7 +79,21 @@ pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, E
     });
     let measured = measured?;
     let spent = cpu_now().zip(before).map(|(after, before)| after.saturating_sub(before));
-    Ok(outcome(options, test, measured, spent))
+    let nodes = nodes(topology.as_ref(), &measured);
+    let refreshes = topology.as_ref().map_or(0, Topology::refreshes);
+    Ok(Outcome { nodes, refreshes, ..outcome(options, test, measured, spent) })
+}
+
+/// The latencies of each node of a cluster.
+fn nodes(topology: Option<&Topology<'_>>, measured: &[Measured]) -> Vec<(String, Histogram<u64>)> {
+    let names = topology.map(Topology::names).unwrap_or_default().into_iter();
+    let together = |(number, name): (usize, String)| {
+        let mut all = histogram();
+        // The bounds of all are the same.
+        measured.iter().filter_map(|thread| thread.nodes.get(number)).for_each(|own| _ = all.add(own));
+        (name, all)
+    };
+    names.enumerate().map(together).collect()
 }
 
 /// What the threads measured, together.
@@ -98,6 +116,9 @@ fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: 
         replies: latencies.len(),
         elapsed,
         kinds,
+        nodes: Vec::new(),
+        redirects: sum(|thread| thread.redirects),
+        refreshes: 0,
         client_cpu: measured.iter().map(|thread| thread.cpu).sum(),
         busiest: measured.iter().map(|thread| thread.busy).fold(0.0, f64::max),
         server_cpu,
@@ -115,12 +136,11 @@ fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: 
 
 /// The places of connections: one for all, or, if a cluster's nodes share the load, one for each node.
 fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Place>, Error> {
-    let reached = |target: &Target| -> Result<Target, Error> {
-        if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
-    };
-    let targets: Vec<Target> = targets.iter().map(reached).collect::<Result<_, _>>()?;
+    let targets: Vec<Target> =
+        targets.iter().map(|target| proxy::reached(options, target)).collect::<Result<_, _>>()?;
     if !options.cluster {
-        return Ok(vec![Place { target: targets[0].clone(), commands: test.commands.clone() }]);
+        let (target, commands) = (targets[0].clone(), test.commands.clone());
+        return Ok(vec![Place { target, commands, node: String::new(), tag: None }]);
     }
     let mut random = Random::new(options.seed.wrapping_add(0x7461_6773));
     let place = |index: usize| {
@@ -128,7 +148,8 @@ fn places(options: &Options, targets: &[Target], test: &Test) -> Result<Vec<Plac
         let no_slot = || Error::Options("a node serves no slot".into());
         let tag = cluster::tag(&options.nodes[node], &mut random).ok_or_else(no_slot)?;
         let commands = test.commands.map(|request| request.with_tag(TAG_WORD, &tag));
-        Ok(Place { target: targets[node].clone(), commands })
+        let name = options.nodes[node].target.to_string();
+        Ok(Place { target: targets[node].clone(), commands, node: name, tag: Some(tag) })
     };
     (0..options.clients).map(place).collect()
 }

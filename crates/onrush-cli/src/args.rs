@@ -13,6 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
 use clap_complete::Shell;
 
+use crate::cluster::settings::Settings as ClusterSettings;
 use crate::fail::Fail;
 use crate::flags;
 use crate::format::Output;
@@ -78,8 +79,8 @@ pub enum Mode {
         /// On the data itself, which it changes, while the server does nothing else.
         in_place: bool,
     },
-    /// A mode that this program does not have, with the reason.
-    Refused(&'static str),
+    /// A command on a cluster.
+    Cluster,
     /// The server's commands as the table built into this program.
     DocsTable,
 }
@@ -120,6 +121,8 @@ pub struct Options {
     pub quoted_input: bool,
     /// Follow a cluster's redirects.
     pub cluster_mode: bool,
+    /// What `--cluster` is to do.
+    pub cluster: ClusterSettings,
     /// End with 1 at the first error reply.
     pub error_exit: bool,
     /// Show messages the server sends unasked.
@@ -173,6 +176,7 @@ impl Options {
             stdin_tag: None,
             quoted_input: false,
             cluster_mode: false,
+            cluster: ClusterSettings::default(),
             error_exit: false,
             show_pushes: environment.terminal,
             ask_password: false,
@@ -217,10 +221,18 @@ pub fn parse(args: impl IntoIterator<Item = OsString>, environment: &Environment
             return Ok(options);
         }
     }
+    options.cluster.words = texts(&matches, "cluster");
+    options.cluster.weights = texts(&matches, "cluster-weight");
     let words = matches.get_many::<OsString>("words").unwrap_or_default();
     options.words = words.map(|word| word.clone().into_vec()).collect();
     finish(&mut options, &seen)?;
     Ok(options)
+}
+
+/// All values of a flag.
+fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
+    let values = matches.get_many::<OsString>(flag).unwrap_or_default();
+    values.map(|value| value.to_string_lossy().into_owned()).collect()
 }
 
 /// What is wrong, in redis-cli's words.
@@ -342,7 +354,7 @@ fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &str) -> Result<bool
         "6" => options.target.only = Some(Family::V6),
         "tls" => options.target.use_tls()?,
         "insecure" => options.target.tls_options.insecure = true,
-        _ => return Ok(false),
+        _ => return Ok(options.cluster.take_flag(flag)),
     }
     Ok(true)
 }
@@ -350,7 +362,9 @@ fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &str) -> Result<bool
 fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Vec<u8>) -> Result<bool, Fail> {
     let target = &mut options.target;
     match flag {
-        "cluster" => options.mode = Mode::Refused("Managing clusters (--cluster) is not offered yet."),
+        "cluster" => options.mode = Mode::Cluster,
+        // All of its values are taken when all flags are known.
+        "cluster-weight" => {}
         "h" => target.host = text(value),
         "p" => {
             let port: i64 = leading_number(&value);
@@ -440,7 +454,7 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
             }
         }
         "template" => options.pipe_template = Some(value),
-        _ => return Ok(false),
+        _ => return options.cluster.take(flag, &value),
     }
     Ok(true)
 }
@@ -519,7 +533,20 @@ mod tests {
         assert_eq!(words(&["", "a"]), ["", "a"].map(Vec::from));
         let bytes = [OsString::from_vec(b"a\xff".to_vec())];
         assert_eq!(parse(bytes, &Environment::default()).unwrap().words, [b"a\xff".to_vec()]);
-        assert!(matches!(parse_words(&["--cluster", "info", "-p"]).unwrap().mode, Mode::Refused(_)));
+    }
+
+    #[test]
+    fn a_command_on_a_cluster_takes_all_words_up_to_the_next_flag() {
+        let options = parse_words(&["-a", "p", "--cluster", "call", "h:1", "get", "k", "--cluster-only-masters"]);
+        let options = options.unwrap();
+        assert_eq!((options.mode, options.cluster.words.len()), (Mode::Cluster, 4));
+        assert!(options.cluster.only_primaries && options.target.password.is_some());
+        let options = parse_words(&["--cluster", "rebalance", "h:1", "--cluster-weight", "a=1", "b=2", "-p", "3"]);
+        let options = options.unwrap();
+        assert_eq!((options.cluster.weights, options.target.port), (vec!["a=1".to_owned(), "b=2".to_owned()], 3));
+        for words in [&["--cluster"][..], &["--cluster", "info", "-p"], &["--cluster", "check", "h:1", "--foo"]] {
+            assert!(parse_words(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Socket {
                     stream.set_nodelay(true)?;
                     let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(15));
                     socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                    stream.set_read_timeout(target.read_timeout)?;
                     #[cfg(feature = "tls")]
                     if target.tls {
                         return crate::tls::TlsStream::open(stream, target).map(|tls| Socket::Tls(Box::new(tls)));
@@ -309,7 +310,7 @@ impl Connection {
                     match &self.cancel {
                         Some(flag) if flag.swap(false, Ordering::Relaxed) => break Err(ReadError::Cancelled),
                         Some(_) => {}
-                        None => break Err(ReadError::Closed("Resource temporarily unavailable".to_owned())),
+                        None => break Err(ReadError::Closed("The server did not reply in time".to_owned())),
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -9,14 +9,14 @@ const EXAMPLES: &str = "\
 Without a command, commands are read from standard input, line by line; at a terminal with
 history, completion and hints (type \"help\" there).
 
-Not offered: --cluster.
-Environment: REDISCLI_AUTH, REDISCLI_HISTFILE, REDISCLI_RCFILE, NO_COLOR, FAKETTY.
+Environment: REDISCLI_AUTH, REDISCLI_CLUSTER_YES=1, REDISCLI_HISTFILE, REDISCLI_RCFILE, NO_COLOR, FAKETTY.
 
 Examples:
   onrush-cli -x set motd < /etc/motd
   onrush-cli --scan --pattern 'user:*'
   onrush-cli --pipe < commands.resp
   onrush-cli --pipe --from csv --csv-header --template 'SET user:{id} \"{name}\"' < users.csv
+  onrush-cli --cluster create h1:7000 h2:7000 h3:7000
   onrush-cli --completions bash > /usr/share/bash-completion/completions/onrush-cli
 ";
 
@@ -42,7 +42,7 @@ pub fn command() -> Command {
         .args_override_self(true)
         .arg(Arg::new("words").hide(true).num_args(0..).trailing_var_arg(true).value_parser(value_parser!(OsString)));
     let command = server(command);
-    let command = command_itself(command);
+    let command = cluster(command_itself(command));
     let command = output(command);
     let command = insertion(command);
     let command = keys(command);
@@ -119,12 +119,44 @@ fn command_itself(command: Command) -> Command {
         with(Long("eval"), "FILE", "Run a script: --eval FILE key ... , argument ..."),
         alone(Long("ldb"), "Run that script in the server's debugger, if it has one, on a copy of the data"),
         alone(Long("ldb-sync-mode"), "The same on the data itself, while the server does nothing else"),
-        // All words after it belong to it.
-        named(Long("cluster"), "")
-            .hide(true)
-            .num_args(0..)
-            .allow_hyphen_values(true)
-            .value_parser(value_parser!(OsString)),
+    ])
+}
+
+/// Words up to the next flag.
+fn with_words(name: Name, value: &'static str, help: &'static str) -> Arg {
+    named(name, help).value_name(value).num_args(1..).value_parser(value_parser!(OsString))
+}
+
+fn cluster(command: Command) -> Command {
+    command.next_help_heading("Redis Cluster").args([
+        with_words(
+            Long("cluster"),
+            "COMMAND",
+            "create, check, info, fix, reshard, rebalance, add-node, del-node, call, set-timeout, import or backup, with \
+             addresses host:port; --cluster help shows the arguments and flags of each",
+        ),
+        alone(Long("cluster-yes"), "Do not ask, but in fix"),
+        with(Long("cluster-replicas"), "N", "create: replicas of each primary (0)"),
+        with(Long("cluster-from"), "IDS", "reshard: ids of nodes that give slots, or all. import: host:port"),
+        with(Long("cluster-to"), "ID", "reshard: the node that gets slots"),
+        with(Long("cluster-slots"), "N", "reshard: how many slots"),
+        with(Long("cluster-timeout"), "MS", "reshard, rebalance, fix, import: how long one MIGRATE may take (60000)"),
+        with(Long("cluster-pipeline"), "N", "reshard, rebalance, fix: keys that one MIGRATE moves (10)"),
+        alone(Long("cluster-replace"), "reshard, rebalance, fix, import: overwrite keys that are there"),
+        with_words(Long("cluster-weight"), "ID=W", "rebalance: the shares of nodes (1)").action(ArgAction::Append),
+        alone(Long("cluster-use-empty-masters"), "rebalance: nodes without slots get some"),
+        with(Long("cluster-threshold"), "PERCENT", "rebalance: how far from its share a node may be (2)"),
+        alone(Long("cluster-simulate"), "rebalance: move nothing, only show"),
+        alone(Long("cluster-slave"), "add-node: as a replica"),
+        with(Long("cluster-master-id"), "ID", "add-node: of this primary"),
+        alone(Long("cluster-search-multiple-owners"), "check, fix: look for slots that several nodes claim"),
+        alone(Long("cluster-fix-with-unreachable-masters"), "fix: although primaries cannot be reached"),
+        alone(Long("cluster-only-masters"), "call: primaries only"),
+        alone(Long("cluster-only-replicas"), "call: replicas only"),
+        alone(Long("cluster-copy"), "import: leave the keys where they are"),
+        with(Long("cluster-from-user"), "NAME", "import: the login at the source"),
+        with(Long("cluster-from-pass"), "PASSWORD", "import: its password"),
+        alone(Long("cluster-from-askpass"), "import: ask for its password at the terminal"),
     ])
 }
 

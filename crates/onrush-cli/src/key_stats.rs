@@ -7,12 +7,11 @@ use std::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 
 use crate::args::Options;
-use crate::connection::Connection;
 use crate::fail::Fail;
 use crate::keys_report::{
     Kind, Measure, average, interrupt, known_kinds, measured, percent, say, shown, size_of_keyspace, typed,
 };
-use crate::scan::Cursor;
+use crate::scan::{self, Cursor};
 
 /// Digits of each size that are distinguished.
 const DIGITS: u8 = 3;
@@ -162,7 +161,7 @@ impl Stats {
 /// # Errors
 /// When the server refuses or is gone.
 pub fn run(options: &Options, samples: Option<i64>) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = scan::open(options)?;
     let total_keys = size_of_keyspace(&mut connection)?;
     say("\n# Scanning the keyspace for the biggest keys and the distribution of sizes.\n\
          # -i 0.1 sleeps 0.1 sec per 100 SCAN commands, --top N lists N keys.\n\

@@ -9,7 +9,7 @@ use crate::args::Options;
 use crate::connection::Connection;
 use crate::fail::Fail;
 use crate::reply::Reply;
-use crate::scan::{Cursor, ask_each};
+use crate::scan::{self, Cursor, ask_each};
 use crate::session::print;
 
 /// How many hot keys are kept.
@@ -109,7 +109,7 @@ pub fn interrupt() -> Arc<AtomicBool> {
 /// # Errors
 /// When the server refuses or is gone.
 pub fn biggest(options: &Options, measure: Measure) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = scan::open(options)?;
     let total_keys = size_of_keyspace(&mut connection)?;
     banner("biggest keys");
     let stop = interrupt();
@@ -225,7 +225,7 @@ pub fn measured(
 /// # Errors
 /// When the server keeps no counters, refuses or is gone.
 pub fn hottest(options: &Options) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = scan::open(options)?;
     let total_keys = size_of_keyspace(&mut connection)?;
     banner("hot keys");
     let stop = interrupt();

@@ -12,6 +12,7 @@ mod fail;
 
 mod args;
 mod askpass;
+mod cluster;
 mod connection;
 mod debugger;
 mod docs;
@@ -77,7 +78,7 @@ fn run(mut options: Options) -> Result<(), Fail> {
             session::print(&script);
         }
         Mode::Version => session::print(concat!("onrush-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()),
-        Mode::Refused(reason) => return Err(Fail::new(reason)),
+        Mode::Cluster => return cluster::run(&options),
         Mode::Pipe => return pipe::run(&options),
         Mode::Scan => return scan::run(&options),
         Mode::BigKeys => return keys_report::biggest(&options, Measure::Elements),

@@ -11,6 +11,7 @@ use crate::fail::{Fail, system_message};
 use crate::format;
 use crate::reply::{Decoder, Reply};
 use crate::session::print;
+use crate::target::Target;
 
 /// The length of the mark that ends a data set of unknown length.
 const MARK_LEN: usize = 40;
@@ -146,7 +147,15 @@ fn announce(connection: &mut Connection, name: &str, value: &str) -> Result<bool
 /// # Errors
 /// When the server refuses or goes away, or the file cannot be written.
 pub fn copy(options: &Options, file: &Path, functions_only: bool) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    save(&options.target, file, functions_only)
+}
+
+/// The same of any server.
+///
+/// # Errors
+/// Those of [`copy`].
+pub fn save(target: &Target, file: &Path, functions_only: bool) -> Result<(), Fail> {
+    let mut connection = Connection::open(target)?;
     announce(&mut connection, "capa", "eof")?;
     announce(&mut connection, "rdb-only", "1")?;
     if functions_only && !announce(&mut connection, "rdb-filter-only", "functions")? {

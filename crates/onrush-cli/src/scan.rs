@@ -86,12 +86,25 @@ pub fn ask_each(connection: &mut Connection, commands: impl Iterator<Item = Vec<
     Ok(replies)
 }
 
+/// A connection for walking over keys. With `-c`, a replica of a cluster serves reads as well.
+///
+/// # Errors
+/// When there is no connection.
+pub fn open(options: &Options) -> Result<Connection, Fail> {
+    let mut connection = Connection::open(&options.target)?;
+    if options.cluster_mode {
+        // A server in no cluster refuses, and serves reads anyway.
+        connection.call(&["READONLY"])?;
+    }
+    Ok(connection)
+}
+
 /// Lists the keys.
 ///
 /// # Errors
 /// When the server refuses or is gone.
 pub fn run(options: &Options) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = open(options)?;
     let mut cursor = Cursor::new(options);
     let mut out = Vec::new();
     while let Some(keys) = cursor.next(&mut connection)? {

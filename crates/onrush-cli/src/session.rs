@@ -12,6 +12,9 @@ use crate::fail::Fail;
 use crate::format::{self, Output};
 use crate::reply::Reply;
 
+/// How often one command follows MOVED and ASK. Nodes that send it to each other must not keep it for ever.
+const REDIRECTS_MAX: usize = 16;
+
 /// A connection to one server over time, and the state the prompt shows.
 pub struct Session {
     /// Flags, which the interactive mode may change.
@@ -135,7 +138,7 @@ impl Session {
             b"sync" | b"psync" => self.follow_replication(),
             b"shutdown" => self.shut_down(words),
             _ => {
-                let reply = self.follow_redirects(words)?;
+                let reply = self.follow_redirects(words, false)?;
                 self.show(words, &reply)?;
                 self.remember(name, words, &reply);
                 Ok(())
@@ -177,13 +180,15 @@ impl Session {
         Ok(())
     }
 
-    /// With `-c`, goes to the node that a MOVED or ASK error names and sends the command there, as often as need be.
-    fn follow_redirects(&mut self, words: &[Vec<u8>]) -> Result<Reply, Stop> {
+    /// The reply to the command just sent. With `-c`, goes to the node that a MOVED or ASK error names and sends the
+    /// command there. With `any`, a push counts as a reply.
+    fn follow_redirects(&mut self, words: &[Vec<u8>], any: bool) -> Result<Reply, Stop> {
+        let mut left = if self.options.cluster_mode { REDIRECTS_MAX } else { 0 };
         loop {
-            let reply = self.next_reply(false)?;
-            let redirect =
-                if self.options.cluster_mode { reply.error().and_then(|e| Redirect::parse(&e)) } else { None };
+            let reply = self.next_reply(any)?;
+            let redirect = reply.error().filter(|_| left > 0).and_then(|error| Redirect::parse(&error));
             let Some(redirect) = redirect else { return Ok(reply) };
+            left -= 1;
             if !redirect.host.is_empty() {
                 self.options.target.host = redirect.host;
             }
@@ -205,21 +210,21 @@ impl Session {
     }
 
     fn subscribe(&mut self, words: &[Vec<u8>]) -> Result<(), Stop> {
-        if !self.interactive || self.cancel.is_none() {
-            if self.options.output != Output::Raw {
-                print(b"Reading messages... (press Ctrl-C to quit)\n");
-            }
-            while self.show_next(words, true)?.error().is_none() {}
-            return Ok(());
+        let stays = !self.interactive || self.cancel.is_none();
+        if stays && self.options.output != Output::Raw {
+            print(b"Reading messages... (press Ctrl-C to quit)\n");
         }
+        let mut reply = self.follow_redirects(words, true)?;
+        self.show(words, &reply)?;
         let mut left = words.len().max(2) - 1;
-        while left > 0 {
-            let reply = self.show_next(words, true)?;
-            if reply.error().is_some() {
-                return Ok(());
+        while (stays || left > 0) && reply.error().is_none() {
+            if !stays {
+                left -= usize::from(!is_message(&reply));
+                self.subscribed = true;
             }
-            left -= usize::from(!is_message(&reply));
-            self.subscribed = true;
+            if stays || left > 0 {
+                reply = self.show_next(words, true)?;
+            }
         }
         Ok(())
     }

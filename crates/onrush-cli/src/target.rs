@@ -33,6 +33,8 @@ pub struct Target {
     pub resp3_optional: bool,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
+    /// How long the server may be silent while it owes something; for ever if there is none.
+    pub read_timeout: Option<Duration>,
     /// Encrypt.
     pub tls: bool,
     /// How to encrypt.
@@ -81,6 +83,7 @@ impl Default for Target {
             resp3: false,
             resp3_optional: false,
             connect_timeout: None,
+            read_timeout: None,
             tls: false,
             tls_options: TlsOptions::default(),
             verbose: false,

@@ -191,7 +191,8 @@ pub enum Body {
 }
 
 impl Body {
-    fn kind(&self) -> u16 {
+    /// The number of its type.
+    pub fn kind(&self) -> u16 {
         match self {
             Self::Greeting { greeting: Greeting::Ping, .. } => 0,
             Self::Greeting { greeting: Greeting::Pong, .. } => 1,

@@ -18,6 +18,9 @@ pub struct NodeId([u8; NODE_ID_LEN]);
 pub struct NoNodeId;
 
 impl NodeId {
+    /// Forty zeros, which no node draws.
+    pub const ZERO: Self = Self([b'0'; NODE_ID_LEN]);
+
     /// # Errors
     /// They are no 40 digits from 0 to 9 and a to f.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NoNodeId> {

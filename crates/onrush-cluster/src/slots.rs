@@ -41,6 +41,7 @@ const fn tables() -> [[u16; 256]; 8] {
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, from 0, neither reflected nor inverted. O(bytes), eight at a time.
+#[inline]
 pub fn crc16(bytes: &[u8]) -> u16 {
     let mut crc = 0_u16;
     let (chunks, rest) = bytes.as_chunks::<8>();
@@ -69,8 +70,26 @@ pub fn tag(key: &[u8]) -> &[u8] {
 }
 
 /// The slot of a key. O(bytes of the key).
+#[inline]
 pub fn slot(key: &[u8]) -> u16 {
-    crc16(tag(key)) % SLOTS
+    let hashed = if has_brace(key) { tag(key) } else { key };
+    crc16(hashed) % SLOTS
+}
+
+/// Whether there may be a `{` in it: eight bytes at a time, and sometimes wrongly so.
+#[inline]
+fn has_brace(key: &[u8]) -> bool {
+    const BRACES: u64 = u64::from_ne_bytes([b'{'; 8]);
+    const LOW: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // A byte is zero where the key has a brace.
+    let zeros = |word: [u8; 8]| {
+        let bytes = u64::from_ne_bytes(word) ^ BRACES;
+        bytes.wrapping_sub(LOW) & !bytes & HIGH
+    };
+    let (words, rest) = key.as_chunks::<8>();
+    let found = words.iter().fold(0, |found, word| found | zeros(*word));
+    found != 0 || rest.contains(&b'{')
 }
 
 /// A set of slots, as it stands in messages: the first slot is the lowest bit of the first byte.
@@ -110,7 +129,7 @@ impl SlotSet {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|byte| byte.count_ones() as usize).sum()
+        self.words().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is none.
@@ -118,22 +137,70 @@ impl SlotSet {
         self.0.iter().all(|byte| *byte == 0)
     }
 
-    /// All of them, the lowest first.
+    /// All of them, the lowest first. O(words of 64 slots and slots).
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..SLOTS).filter(|slot| self.has(*slot))
+        self.words().enumerate().flat_map(|(nth, word)| slots_of_word(nth, word))
     }
 
-    /// The same as ranges.
+    /// Those that the other set does not have, the lowest first.
+    pub fn difference<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u16> + 'a {
+        let pairs = self.words().zip(other.words()).enumerate();
+        pairs.flat_map(|(nth, (word, others))| slots_of_word(nth, word & !others))
+    }
+
+    /// The slots as words of 64, each with its lowest slot in the lowest bit.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The same as ranges. O(words of 64 slots and ranges).
     pub fn ranges(&self) -> Vec<RangeInclusive<u16>> {
-        let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
-        for slot in self.iter() {
-            match ranges.last_mut() {
-                Some(last) if *last.end() + 1 == slot => *last = *last.start()..=slot,
-                _ => ranges.push(slot..=slot),
-            }
+        let (mut ranges, mut from) = (Vec::new(), 0);
+        while let Some(first) = self.next(from, true) {
+            let end = self.next(first, false).unwrap_or(SLOTS);
+            ranges.push(first..=end - 1);
+            from = end;
         }
         ranges
     }
+
+    /// The first slot from one on that is in the set, or that is not.
+    fn next(&self, from: u16, is_in: bool) -> Option<u16> {
+        let (first, flip) = (usize::from(from / 64), if is_in { 0 } else { u64::MAX });
+        self.words().enumerate().skip(first).find_map(|(nth, word)| {
+            let mask = if nth == first { u64::MAX << (from % 64) } else { u64::MAX };
+            slots_of_word(nth, (word ^ flip) & mask).next()
+        })
+    }
+}
+
+/// Slots as text: `0-9 20-20`, or nothing. O(slots).
+pub fn ranges_text(slots: &SlotSet) -> String {
+    let ranges = slots.ranges();
+    ranges.iter().map(|range| format!("{}-{}", range.start(), range.end())).collect::<Vec<_>>().join(" ")
+}
+
+/// Reads what [`ranges_text`] writes; `None`: it is wrong. O(slots).
+pub fn parse_ranges(text: &str) -> Option<SlotSet> {
+    let mut slots = SlotSet::new();
+    for range in text.split_ascii_whitespace() {
+        let (first, last) = range.split_once('-')?;
+        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= SLOTS {
+            return None;
+        }
+        (first..=last).for_each(|slot| slots.add(slot));
+    }
+    Some(slots)
+}
+
+/// The slots of the nth word of a set.
+fn slots_of_word(nth: usize, mut word: u64) -> impl Iterator<Item = u16> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some((nth * 64) as u16 + bit as u16)
+    })
 }
 
 impl Default for SlotSet {
@@ -161,6 +228,19 @@ mod tests {
     use super::*;
 
     use proptest::prelude::*;
+
+    #[test]
+    fn a_brace_is_found_wherever_it_stands() {
+        for len in 0..40 {
+            let plain = vec![b'|'; len];
+            assert!(!has_brace(&plain));
+            for at in 0..len {
+                let mut key = plain.clone();
+                key[at] = b'{';
+                assert!(has_brace(&key), "{at} of {len}");
+            }
+        }
+    }
 
     #[test]
     fn keys_belong_where_the_specification_says() {
@@ -194,6 +274,8 @@ mod tests {
             prop_assert_eq!((set.len(), set.is_empty()), (slots.len(), slots.is_empty()));
             prop_assert!(set.ranges().into_iter().flatten().eq(slots.iter().copied()));
             prop_assert_eq!(&SlotSet::from_bytes(set.as_bytes()), &set);
+            let even: SlotSet = (0..SLOTS).step_by(2).collect();
+            prop_assert!(set.difference(&even).eq(slots.iter().copied().filter(|slot| slot % 2 == 1)));
             slots.iter().for_each(|slot| set.remove(*slot));
             prop_assert!(set.is_empty());
         }

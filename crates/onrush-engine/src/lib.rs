@@ -11,6 +11,7 @@ pub mod batch;
 pub mod blocking;
 pub mod clients;
 pub mod clock;
+pub mod cluster;
 pub mod command;
 pub mod commands;
 pub mod commit;

@@ -78,6 +78,8 @@ pub struct Options {
     pub durability_replicas_timeout_ms: u64,
     /// Good replicas without which there are no writes (`min-replicas-to-write`).
     pub replicas_min: u32,
+    /// Whether a node of a cluster counts what the commands of each slot cost (`cluster-slot-stats-enabled`).
+    pub counts_slots: bool,
 }
 
 /// What clients may leave unread, by class.
@@ -123,6 +125,7 @@ impl Default for Options {
             replica: ReplicaOptions::default(),
             backlog_bytes: 1 << 20,
             replicas_min: 0,
+            counts_slots: false,
             durability_replicas: 0,
             durability_replicas_timeout_ms: 10_000,
         }
@@ -164,6 +167,8 @@ pub struct Settings {
     output_limits: RwLock<OutputLimits>,
     /// See [`Options::rdb_compression`].
     pub rdb_compression: AtomicBool,
+    /// See [`Options::counts_slots`].
+    counts_slots: AtomicBool,
     /// Whether active expiry is off (`DEBUG SET-ACTIVE-EXPIRE`).
     pub expiry_is_off: AtomicBool,
     /// What CLIENT PAUSE holds back ([`PAUSE_WRITES`], [`PAUSE_ALL`]), and whether the log is full ([`LOG_IS_FULL`]).
@@ -178,6 +183,8 @@ const PAUSE_ALL: u8 = 2;
 const LOG_IS_FULL: u8 = 4;
 const HELD_FOR_FAILOVER: u8 = 8;
 const HELD_FOR_END: u8 = 16;
+const HELD_FOR_HANDOVER: u8 = 32;
+const HELD_FOR_MOVE: u8 = 64;
 
 /// Why writes are held back until somebody says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +193,10 @@ pub enum Hold {
     Failover,
     /// The process is about to end, and replicas lack something.
     End,
+    /// A replica of this node of a cluster is about to take over.
+    Handover,
+    /// Another node of a cluster is about to take slots over.
+    Move,
 }
 
 impl Hold {
@@ -193,6 +204,8 @@ impl Hold {
         match self {
             Self::Failover => HELD_FOR_FAILOVER,
             Self::End => HELD_FOR_END,
+            Self::Handover => HELD_FOR_HANDOVER,
+            Self::Move => HELD_FOR_MOVE,
         }
     }
 }
@@ -242,6 +255,7 @@ impl Settings {
         self.busy_reply_ms.store(options.busy_reply_ms, Relaxed);
         self.events.store(if options.events.publishes() { options.events.bits() } else { 0 }, Relaxed);
         self.rdb_compression.store(options.rdb_compression, Relaxed);
+        self.counts_slots.store(options.counts_slots, Relaxed);
         *self.output_limits.write() = options.output_limits;
     }
 
@@ -249,6 +263,12 @@ impl Settings {
     #[inline]
     pub fn events(&self) -> EventClasses {
         EventClasses::from_bits_retain(self.events.load(Relaxed))
+    }
+
+    /// Whether the costs of commands are counted by slot.
+    #[inline]
+    pub(crate) fn counts_slots(&self) -> bool {
+        self.counts_slots.load(Relaxed)
     }
 
     /// What clients may leave unread.
@@ -278,7 +298,7 @@ impl Settings {
 
     /// Whether writes are held back until somebody says otherwise.
     pub fn are_writes_held(&self) -> bool {
-        self.pause_mode.load(Relaxed) & (HELD_FOR_FAILOVER | HELD_FOR_END) != 0
+        self.pause_mode.load(Relaxed) & (HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE) != 0
     }
 
     /// Begins or ends holding writes back; whoever ends it wakes the clients.

@@ -16,6 +16,7 @@ use crate::clients::client::Registry;
 use crate::clients::durability::Durability;
 use crate::clients::share::ClientsShare;
 use crate::clock::{Clock, TimeSource};
+use crate::cluster::clustering::Clustering;
 use crate::error::{self, CommandError};
 use crate::eviction::state::{Apart, Eviction};
 use crate::gate::{Entered, Exclusive, Gate};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub databases: usize,
     /// Shards of each database: a power of two.
     pub shards: usize,
+    /// Whether it is a node of a cluster: it has one database, and each slot is a shard of it.
+    pub is_clustered: bool,
     /// A command that goes through more elements than this is executed on the thread for long commands.
     pub elements_max: usize,
     /// Threads that execute the commands of clients.
@@ -75,6 +78,7 @@ impl Default for Parts {
             options: Options::default(),
             databases: 16,
             shards: SHARDS_DEFAULT,
+            is_clustered: false,
             elements_max: ELEMENTS_MAX,
             workers: 1,
             time: TimeSource::SYSTEM,
@@ -91,6 +95,8 @@ pub struct Shared {
     pub process: &'static dyn Process,
     /// The settings.
     pub settings: Settings,
+    /// The cluster that this server is a node of.
+    pub cluster: Option<Clustering>,
     /// The data.
     pub keyspace: Keyspace,
     /// The gate in front of it.
@@ -168,11 +174,17 @@ impl Shared {
     /// With no data and no clients. `commands`: how many commands there are.
     pub(crate) fn new(parts: &Parts, commands: usize) -> Self {
         let threads = threads(parts.workers);
-        let keyspace = KeyspaceOptions { databases: parts.databases, shards: parts.shards, seed: parts.hash_seed };
+        let keyspace = KeyspaceOptions {
+            databases: if parts.is_clustered { 1 } else { parts.databases },
+            shards: parts.shards,
+            seed: parts.hash_seed,
+            by_slot: parts.is_clustered,
+        };
         let clock = Clock::new(parts.time);
         let shared = Self {
             process: parts.process,
             settings: Settings::default(),
+            cluster: parts.is_clustered.then(Clustering::default),
             keyspace: Keyspace::new(keyspace),
             gate: Gate::new(threads),
             clients: Registry::default(),
@@ -209,6 +221,11 @@ impl Shared {
         };
         shared.set(&parts.options);
         shared
+    }
+
+    /// How the server runs, as INFO and HELLO tell.
+    pub fn mode(&self) -> &'static str {
+        if self.cluster.is_some() { "cluster" } else { "standalone" }
     }
 
     /// Takes over changed options.
@@ -320,7 +337,8 @@ impl Shared {
             Pause::None
                 if self.snapshots.is_behind()
                     || self.settings.is_log_full()
-                    || self.replication.history.is_behind(now_ms) =>
+                    || self.replication.history.is_behind(now_ms)
+                    || self.cluster.as_ref().is_some_and(|cluster| cluster.moves.is_behind()) =>
             {
                 Pause::Changes
             }
@@ -337,12 +355,15 @@ impl Shared {
         }
     }
 
-    /// Holds writes back until the same reason ends it; returns once those that have begun are over, unless a script takes
-    /// too long. Not to be called by a thread that is in the keyspace.
-    pub fn hold_writes(&self, hold: Hold) {
+    /// Holds writes back until the same reason ends it. Waits until those that have begun are over, at most so long; returns
+    /// `false` if one, such as a script, or MIGRATE to a server that does not answer, takes too long for that and may still
+    /// write. Not to be called by a thread that is in the keyspace.
+    pub fn hold_writes(&self, hold: Hold, at_most: Duration) -> bool {
         self.settings.hold_writes(hold, true);
-        drop(self.alone_unless_busy());
+        let (turn, began, is_lost) = (self.gate.take_turn(), self.clock.now(), self.loses_patience());
+        let are_over = self.gate.exclusive_unless(turn, || is_lost() || self.clock.now() - began >= at_most).is_some();
         self.log.flush();
+        are_over
     }
 
     /// Begins a planned fail-over: writes are held back from here on. Returns `false` if one goes on already.
@@ -378,6 +399,11 @@ impl Shared {
         self.workers + 2
     }
 
+    /// Number of the thread that changes what this node has of a cluster, likewise.
+    pub fn cluster_thread(&self) -> usize {
+        self.workers + 5
+    }
+
     /// Number of the thread that follows a primary, in counters and at the gate.
     pub fn replica_thread(&self) -> usize {
         self.workers + 3
@@ -408,9 +434,9 @@ impl Shared {
 }
 
 /// How many threads are numbered: beside the workers the maintenance thread, the one for long commands, the one for
-/// snapshots, the one that follows a primary, and the one that serves replicas.
+/// snapshots, the one that follows a primary, the one that serves replicas, and the one that changes slots.
 fn threads(workers: usize) -> usize {
-    workers + 5
+    workers + 6
 }
 
 /// A number that tells nothing about the seed.

@@ -27,6 +27,10 @@ impl FunctionFlags {
     pub const NO_WRITES: Self = Self { bits: 1 };
     /// `allow-oom`
     pub const ALLOW_OOM: Self = Self { bits: 2 };
+    /// `no-cluster`
+    pub const NO_CLUSTER: Self = Self { bits: 8 };
+    /// `allow-cross-slot-keys`
+    pub const ALLOW_CROSS_SLOT_KEYS: Self = Self { bits: 16 };
 
     /// The flag of this name.
     pub fn named(name: &[u8]) -> Option<Self> {

@@ -6,6 +6,7 @@
 //!
 //! Only [`os`](process::os) (a few system calls) has `unsafe`.
 
+mod cluster;
 pub mod config;
 mod data;
 pub mod log;

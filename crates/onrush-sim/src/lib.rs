@@ -9,9 +9,12 @@
 //!
 //! Meanwhile snapshots are taken. After a round a power failure is simulated ([`crash`]): another engine loads what a
 //! disk would have. Other engines are replicas ([`replica`]): they follow over links that break, restart and take over.
+//!
+//! Another simulation is of [`cluster`]s: the rules of the bus, on a virtual network.
 
 pub mod check;
 mod client;
+pub mod cluster;
 pub mod command;
 mod crash;
 pub mod history;

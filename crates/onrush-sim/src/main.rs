@@ -1,5 +1,7 @@
 //! `onrush-sim`: runs simulations, and says which seed shows a fault.
 
+mod cluster_runs;
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,7 +19,9 @@ onrush-sim [--seed S] [--seeds N] [--commands N] [--seconds N] [--jobs N] [--his
   --commands N  ends after so many commands
   --seconds N   ends after so many seconds (default: 60 if no end is given)
   --jobs N      simulations at the same time (default: 1)
-  --history     shows the whole history of a round that fails";
+  --history     shows the whole history of a round that fails
+
+onrush-sim cluster …: the same for the rules of the cluster bus";
 
 /// How often progress is shown.
 const SHOW_EVERY: Duration = Duration::from_secs(10);
@@ -155,7 +159,11 @@ impl Progress {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if_eq("cluster").is_some() {
+        return cluster_runs::main(args);
+    }
+    let options = match Options::parse(args) {
         Ok(options) => options,
         Err(what) => {
             eprintln!("{what}");

@@ -256,7 +256,6 @@ impl RedisError {
     }
 
     /// The server's error as it was sent, if this is one.
-    #[cfg(feature = "redis-compat")]
     pub(crate) fn line(&self) -> Option<&str> {
         self.repr.is_reply.then_some(&*self.repr.message)
     }

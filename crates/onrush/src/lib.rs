@@ -39,6 +39,10 @@
 //! [`Connection::stream`] and [`Connection::stream_fn`] send millions of commands in constant memory, with no batch size to
 //! choose; the [`Replies`] are read, folded or counted.
 //!
+//! # Clusters
+//! A [`ClusterClient`] makes a [`ClusterConnection`], which works like a [`Connection`]: commands go to the nodes that have
+//! their keys, and keep their order per key while slots move.
+//!
 //! # Client-side caching
 //! With [`ConnectionConfig::set_cache`] a connection keeps the replies to reads until the server reports that their
 //! keys have changed:
@@ -87,7 +91,7 @@
 //! | a command that may have been executed is sent again | if it is `idempotent` | no | yes | if it only reads |
 //! | blocking commands delay no others | yes | on a connection of one's own | on a client of one's own | yes |
 //! | client-side caching | yes | yes | - | yes |
-//! | cluster, Sentinel | - | yes | yes | yes |
+//! | cluster, Sentinel | yes | yes | yes | yes |
 //!
 //! More, with versions and measurements, is in
 //! [docs/client-library.md](https://github.com/onrush/onrush/blob/main/docs/client-library.md#beside-other-clients).
@@ -111,6 +115,7 @@
 
 pub mod blocking;
 mod cache;
+mod cluster;
 mod commands;
 #[cfg(feature = "redis-compat")]
 mod compat;
@@ -126,6 +131,9 @@ mod values;
 
 pub use cache::cached::Cached;
 pub use cache::{CacheConfig, CacheMode, CacheStats};
+pub use cluster::client::{ClusterClient, ClusterConfig};
+pub use cluster::pubsub::ClusterPubSub;
+pub use cluster::{ClusterConnection, ReadFrom};
 pub use commands::AsyncCommands;
 pub use commands::geo;
 pub use commands::options::{
@@ -156,13 +164,14 @@ pub use link::sentinel::Sentinels;
 pub use link::tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub use link::tls::rustls;
-pub use link::url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion};
+pub use link::url::{ConnectionAddr, ConnectionInfo, DEFAULT_PORT, IntoConnectionInfo, ProtocolVersion, Seeds};
 #[cfg(feature = "metrics")]
 pub use observe::Metrics;
 pub use observe::{ConnectionEvent, Ended, Histogram, Latencies, Observer};
 #[cfg(feature = "derive")]
 pub use onrush_derive::{FromRedisValue, ToRedisArgs};
 pub use stream::Replies;
+pub use stream::cluster::ClusterReplies;
 pub use stream::summary::Summary;
 pub use stream::window::WindowSize;
 pub use values::args::{RedisWrite, ToRedisArgs, ToSingleRedisArg};

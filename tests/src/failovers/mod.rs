@@ -4,6 +4,7 @@
 //! [`group`] has the processes, each a [`node`], on hosts of a [`network`] if asked; [`writers`] has the clients, [`report`]
 //! what is told at the end.
 
+pub mod cluster;
 pub mod group;
 pub mod network;
 pub mod node;

@@ -67,6 +67,18 @@ impl Network {
     pub fn connect(&self, host: Ipv4Addr, is_connected: bool) -> Result<(), String> {
         ip(&format!("link set {} {}", self.cable(host), if is_connected { "up" } else { "down" }))
     }
+
+    /// Cuts two hosts off from each other only, or connects them again.
+    ///
+    /// # Errors
+    /// `ip` fails: the text says why.
+    pub fn connect_pair(&self, one: Ipv4Addr, other: Ipv4Addr, is_connected: bool) -> Result<(), String> {
+        let action = if is_connected { "del" } else { "add" };
+        for (here, there) in [(one, other), (other, one)] {
+            ip(&format!("-n {} route {action} blackhole {there}/32", self.space(here)))?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Network {

@@ -199,10 +199,15 @@ impl Node {
 
     /// The end of its log.
     pub fn log(&self) -> String {
+        self.log_without(25, "\n")
+    }
+
+    /// The last lines of its log, but for those with a text.
+    pub fn log_without(&self, count: usize, text: &str) -> String {
         let log = fs::read(self.dir.0.join("log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(25)..].join("\n");
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains(text)).collect();
+        let tail = lines[lines.len().saturating_sub(count)..].join("\n");
         format!("--- {}:{} ({}) ---\n{tail}", self.place.address, self.place.announced, self.bin.display())
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use onrush_tests::audit::declared::{CONSTANT, DECLARED};
-use onrush_tests::audit::judge::Kind;
+use onrush_tests::audit::judge::{Fault, Kind};
 use onrush_tests::audit::report;
-use onrush_tests::audit::run::{Settings, audit, command_names, run};
+use onrush_tests::audit::run::{Outcome, Settings, audit, command_names, run};
 use onrush_tests::audit::scenarios;
 use onrush_tests::audit::script::{Line, Scenario};
 use onrush_tests::server::Server;
@@ -16,8 +16,20 @@ use onrush_tests::server::Server;
 fn costs_and_memory_grow_as_with_redis_server() {
     let settings = if std::env::var_os("ONRUSH_TEST_LARGE").is_some() { Settings::LARGE } else { Settings::TEST };
     let outcomes = audit(&scenarios::all(), &settings, |outcome| println!("{}", report::summary(outcome)));
-    let bad: Vec<String> = outcomes.iter().filter(|o| !o.faults.is_empty()).map(report::summary).collect();
+    let bad: Vec<String> = outcomes.iter().filter(|o| is_faulty(o, &settings)).map(report::summary).collect();
     assert!(bad.is_empty(), "{}\nMeasure one alone: cargo run --bin onrush-audit -- --only NAME", bad.join("\n"));
+}
+
+/// Whether a fault is found a second time, with new servers: a machine that does something else for a moment is none.
+fn is_faulty(outcome: &Outcome, settings: &Settings) -> bool {
+    if outcome.faults.is_empty() {
+        return false;
+    }
+    let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == outcome.name);
+    let again = run(scenario.expect("it was run"), settings);
+    println!("again: {}", report::summary(&again));
+    let is_same = |fault: &Fault| again.faults.iter().any(|other| (other.what, other.kind) == (fault.what, fault.kind));
+    outcome.faults.iter().any(is_same)
 }
 
 #[test]

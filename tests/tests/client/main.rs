@@ -20,6 +20,7 @@ mod client_sentinel;
 mod client_subscriptions;
 mod client_typed;
 mod client_upkeep;
+mod cluster;
 mod fake;
 mod faults;
 mod redis_crate;

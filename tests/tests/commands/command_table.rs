@@ -13,6 +13,8 @@ use onrush_tests::server::{Oracle, Server, skips_on_stand_in};
 /// Commands that no random sequence may have, because they end or stall the server or its replies, write files, or
 /// change permissions.
 const TRIED_BY_HAND: &[&str] = &[
+    // Tests of clusters try it.
+    "cluster|slot-stats",
     "psync",
     "replconf",
     "sync",
@@ -39,6 +41,10 @@ const NOT_COMPARABLE: &[&str] = &["lolwut", "memory|doctor", "memory|malloc-stat
 /// Commands that no oracle has: they have tests of their own.
 const NEWER_THAN_ORACLES: &[&str] = &[
     "client|durability",
+    "cluster|cancelslotmigrations",
+    "cluster|getslotmigrations",
+    "cluster|migrateslots",
+    "cluster|syncslots",
     "delex",
     "digest",
     "increx",

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use onrush_tests::argv;
 use onrush_tests::resp::Value;
@@ -94,12 +95,16 @@ fn a_primary_that_lies_changes_nothing() {
     assert_eq!(psync, ["PSYNC", ID, &(7 + 27 + 1).to_string()]);
     stream.write_all(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n*1\r\n$4\r\nEXEC\r\n").expect("sent");
     wait_until("the transaction is executed", || ours.run("GET c").text() == "1");
-    // Bytes that are no commands end the link, and nothing else.
-    stream.write_all(b"garbage\r\n").expect("sent");
-    let (_, mut stream) = serve(&listener, format!("+CONTINUE {}\r\n", "9".repeat(40)).as_bytes());
-    wait_until("the history has its new name", || info(&mut ours, "replication", "master_replid") == "9".repeat(40));
+    // The history has another name.
+    drop(stream);
+    let name = "9".repeat(40);
+    let (_, mut stream) = serve(&listener, format!("+CONTINUE {name}\r\n").as_bytes());
+    wait_until("the history has its new name", || info(&mut ours, "replication", "master_replid") == name);
     assert_eq!(info(&mut ours, "replication", "master_replid2"), ID);
-    stream.write_all(b"\r\n").expect("sent");
+    // Bytes that are no commands would come again: all data is asked for. Until it comes, the old data stays.
+    stream.write_all(b"garbage\r\n").expect("sent");
+    let (psync, _stream) = serve(&listener, b"-NOMASTERLINK wait\r\n");
+    assert!(psync[1] != name && psync[1] != ID, "{psync:?}");
     assert_eq!(ours.run("GET c").text(), "1");
 }
 
@@ -194,4 +199,19 @@ fn a_primary_that_is_silent_is_given_up() {
     let mut ours = server.connect();
     assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
     drop(held);
+}
+
+#[test]
+fn a_sync_that_hangs_is_ended_by_another_role() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = Server::start_onrush(&[]);
+    let mut ours = server.connect();
+    ours.call(&argv!["REPLICAOF", "127.0.0.1", listener.local_addr().expect("an address").port().to_string()]);
+    // There is no data here, so that the primary's is loaded as it comes: it does not come.
+    let (_, _stream) = serve(&listener, &full(b"$99999999999\r\nREDIS0009"));
+    wait_until("the data is on its way", || ours.run("GET a").text().starts_with("LOADING"));
+    let asked = Instant::now();
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    wait_until("it is a primary", || ours.run("SET a b").text() == "OK");
 }

@@ -146,8 +146,7 @@ const LINES: &[&str] = &[
 ];
 
 /// Directives that are refused with a value that redis-server takes: the server cannot do what they ask for.
-const REFUSED: &[(&str, &str)] =
-    &[("cluster-enabled yes", "cluster mode is not supported yet"), ("loadmodule x.so", "modules are not supported")];
+const REFUSED: &[(&str, &str)] = &[("loadmodule x.so", "modules are not supported")];
 
 /// Directives whose values are judged in another way: names of what only one of the two has, and values that
 /// [`REFUSED`] has or that a later Redis knows.

@@ -168,7 +168,10 @@ fn what_is_not_there_says_so() {
     for (command, reply) in [
         ("DEBUG HTSTATS 0", "ERR DEBUG HTSTATS is not supported: values and keys are not kept in Redis's structures"),
         ("DEBUG restart", "ERR DEBUG RESTART is not supported: the process does not start itself again"),
-        ("DEBUG REPLICATE SET a b", "ERR DEBUG REPLICATE is not supported: there is no replication"),
+        (
+            "DEBUG REPLICATE SET a b",
+            "ERR DEBUG REPLICATE is not supported: replicas get what commands have done, and nothing else",
+        ),
         (
             "DEBUG SET-DISABLE-DENY-SCRIPTS 1",
             "ERR DEBUG SET-DISABLE-DENY-SCRIPTS is not supported: what scripts may not call would break the promises of this server",

@@ -52,6 +52,11 @@ struct Sent {
 /// A connection.
 pub struct Conn {
     pub stage: Stage,
+    /// In a cluster: the last reply that sends elsewhere, until it is taken; and how many there were.
+    pub redirect: Option<String>,
+    pub redirects: u64,
+    /// Since when the cluster is down that it talks to.
+    pub down_since_ns: Option<u64>,
     /// When it first failed since it was last ready, and how often.
     pub failed_at_ns: Option<u64>,
     pub failures: u32,
@@ -76,6 +81,9 @@ impl Conn {
         socket.register(registry, token)?;
         Ok(Conn {
             stage: Stage::Ready,
+            redirect: None,
+            redirects: 0,
+            down_since_ns: None,
             failed_at_ns: None,
             failures: 0,
             address: socket.peer(),
@@ -93,6 +101,11 @@ impl Conn {
     /// Where it goes, unless to a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// It goes elsewhere from now on, once it is made again.
+    pub fn set_address(&mut self, address: SocketAddr) {
+        self.address = Some(address);
     }
 
     /// Goes on with a socket that begins to connect, and its greeting. Commands in flight are forgotten.
@@ -209,6 +222,8 @@ impl Conn {
             Some(checker) if self.stage == Stage::Ready => self.scanner.check(&self.input[..len], checker)?,
             _ => self.scanner.scan(&self.input[..len])?,
         };
+        self.redirects += scanned.redirects;
+        self.redirect = scanned.redirect.or_else(|| self.redirect.take());
         if let Some(text) = scanned.error {
             return Err(match self.stage {
                 Stage::Ready => Error::Reply { at: String::new(), text },

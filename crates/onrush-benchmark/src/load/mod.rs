@@ -6,6 +6,7 @@ pub(crate) mod items;
 pub(crate) mod random;
 pub(crate) mod recorder;
 pub(crate) mod request;
+pub(crate) mod routes;
 pub(crate) mod scanner;
 pub(crate) mod schedule;
 pub(crate) mod suite;

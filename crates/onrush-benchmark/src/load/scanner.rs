@@ -16,6 +16,9 @@ pub struct Scanned {
     pub replies: u64,
     /// The text of the first error among them, or inside of one.
     pub error: Option<String>,
+    /// How many of them send elsewhere in a cluster, and the text of the last one.
+    pub redirects: u64,
+    pub redirect: Option<String>,
 }
 
 impl Scanner {
@@ -45,6 +48,11 @@ impl ReplyVisitor for Scanned {
     #[inline]
     fn scalar(&mut self, scalar: Scalar<'_>) {
         if let Scalar::Error(text) = scalar {
+            if text.starts_with(b"MOVED ") || text.starts_with(b"ASK ") {
+                self.redirects += 1;
+                self.redirect = Some(String::from_utf8_lossy(text).into_owned());
+                return;
+            }
             self.error.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
         }
     }
@@ -83,6 +91,13 @@ mod tests {
             assert_eq!((replies, checker.checked.replies, checker.checked.wrong), (10, 7, 4), "{piece}");
             assert_eq!(checker.checked.key.as_deref(), Some("c"));
         }
+    }
+
+    #[test]
+    fn redirects_are_counted_apart_from_other_errors() {
+        let scanned = Scanner::default().scan(b"-MOVED 1 h:1\r\n+OK\r\n-ASK 2 h:1\r\n-ERR one\r\n").unwrap();
+        assert_eq!((scanned.replies, scanned.redirects, scanned.redirect.as_deref()), (4, 2, Some("ASK 2 h:1")));
+        assert_eq!(scanned.error.as_deref(), Some("ERR one"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A thread of load: some connections, kept busy from one poll.
 
+mod reconnect;
+
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -16,8 +18,10 @@ use crate::load::conn::{Conn, Left, Stage};
 use crate::load::random::Random;
 use crate::load::recorder::{Pieces, Recorder};
 use crate::load::request::Commands;
+use crate::load::routes::{Next, Routes, Topology};
 use crate::load::schedule::Schedule;
 use crate::load::timer::Timer;
+use crate::net::cluster::Tag;
 use crate::net::target::Target;
 use crate::net::{self, Socket};
 use crate::options::Options;
@@ -27,10 +31,6 @@ use crate::outcome::histogram;
 const LOOK_EVERY_NS: u64 = 100_000_000;
 /// A connection of an open loop takes no more commands while this many bytes wait for its socket.
 const OUT_LEN_MAX: usize = 64 << 10;
-/// How long a broken connection waits before it is made again: not at all the first time, then this long, doubled each
-/// time.
-const RETRY_NS: u64 = 10_000_000;
-const RETRY_NS_MAX: u64 = 1_000_000_000;
 /// The token of the timer; connections count from 0.
 const TIMER: Token = Token(usize::MAX);
 
@@ -71,6 +71,10 @@ pub struct Measured {
     /// CPU time of the thread after the warm-up, and which part of that time it was.
     pub cpu: Duration,
     pub busy: f64,
+    /// By node of a cluster, in the order of [`Topology::names`].
+    pub nodes: Vec<Histogram<u64>>,
+    /// Replies that sent a connection elsewhere.
+    pub redirects: u64,
     pub broken: u64,
     pub lost: u64,
     pub unsent: u64,
@@ -82,6 +86,9 @@ pub struct Measured {
 pub struct Place {
     pub target: Target,
     pub commands: Commands,
+    /// In a cluster, the node that serves it, and the tag of its keys.
+    pub node: String,
+    pub tag: Option<Tag>,
 }
 
 /// The load of one thread.
@@ -90,6 +97,8 @@ pub struct Worker<'a> {
     /// The places of its connections, in turns from `first` on.
     pub places: &'a [Place],
     pub first: usize,
+    /// Of a cluster.
+    pub topology: Option<&'a Topology<'a>>,
     pub shared: &'a Shared,
     /// Connections of this thread.
     pub clients: usize,
@@ -137,6 +146,9 @@ struct Thread<'a> {
     random: Random,
     recorder: Recorder,
     kinds: Vec<Histogram<u64>>,
+    /// Of a cluster.
+    routes: Option<Routes<'a>>,
+    nodes: Vec<Histogram<u64>>,
     last_ns: u64,
     /// Of an open loop.
     schedule: Option<Schedule>,
@@ -162,6 +174,8 @@ impl<'a> Thread<'a> {
             .rate
             .map(|rate| Schedule::new(rate, options.clients, worker.first, conns.len(), options.arrivals, &mut random));
         let kinds = worker.places[0].commands.len();
+        let places = (0..conns.len()).map(|index| worker.place(index).clone());
+        let routes = worker.topology.map(|topology| Routes::new(topology, places));
         let warm_ns = options.warmup.as_nanos() as u64;
         Ok(Thread {
             worker,
@@ -175,6 +189,8 @@ impl<'a> Thread<'a> {
             random,
             recorder: Recorder::new(warm_ns),
             kinds: if kinds > 1 { vec![histogram(); kinds] } else { Vec::new() },
+            routes,
+            nodes: Vec::new(),
             last_ns: warm_ns,
             schedule,
             warm_ns,
@@ -231,6 +247,8 @@ impl<'a> Thread<'a> {
             last_ns: self.last_ns,
             cpu,
             busy: cpu.as_nanos() as f64 / (now - since).max(1) as f64,
+            nodes: self.nodes,
+            redirects: self.conns.iter().map(|conn| conn.redirects).sum(),
             broken: self.broken,
             lost: self.lost,
             checked: self.conns.iter().filter_map(Conn::checked).fold(Checked::default(), |mut all, one| {
@@ -239,6 +257,10 @@ impl<'a> Thread<'a> {
             }),
             unsent: self.unsent,
         }
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.routes.as_ref().map_or_else(|| self.worker.place(index), |routes| routes.place(index))
     }
 
     /// Sleeps until there is something to do.
@@ -289,7 +311,8 @@ impl<'a> Thread<'a> {
             if conn.unsent_len() == 0 {
                 touched.push(index);
             }
-            conn.push(&self.worker.place(index).commands, 1, due, &mut self.random);
+            let routed = self.routes.as_ref().map(|routes| routes.place(index));
+            conn.push(&routed.unwrap_or_else(|| self.worker.place(index)).commands, 1, due, &mut self.random);
             schedule.sent(index, &mut self.random);
         }
         if let Some(end) = self.end_ns.filter(|end| now >= *end) {
@@ -335,7 +358,11 @@ impl<'a> Thread<'a> {
             loop {
                 let (replies, left) = self.conns[index].read().map_err(|error| self.explain(error, index))?;
                 if replies > 0 {
+                    self.conns[index].down_since_ns = None;
                     self.settle(index, replies)?;
+                    if self.conns[index].redirect.is_some() && self.follow(index)? == Next::Reconnect {
+                        return self.reopen(index);
+                    }
                     self.go_on(index, replies)?;
                 }
                 // No other event comes for an end that came together with the last reply.
@@ -367,6 +394,11 @@ impl<'a> Thread<'a> {
         let now = self.shared.elapsed_ns();
         let (mut counted, mut latency_us) = (0, 0);
         let (warm_ns, recorder, kinds) = (self.warm_ns, &mut self.recorder, &mut self.kinds);
+        let node = self.routes.as_ref().map(|routes| routes.node(index));
+        if let Some(node) = node.filter(|node| *node >= self.nodes.len()) {
+            self.nodes.resize_with(node + 1, histogram);
+        }
+        let mut of_node = node.and_then(|node| self.nodes.get_mut(node));
         self.conns[index].settle(replies, |at_ns, count, kind| {
             if at_ns < warm_ns {
                 return;
@@ -374,6 +406,9 @@ impl<'a> Thread<'a> {
             let latency = now.saturating_sub(at_ns).max(1);
             recorder.record(latency, count, now);
             if let Some(latencies) = kinds.get_mut(kind) {
+                latencies.saturating_record_n(latency, count);
+            }
+            if let Some(latencies) = &mut of_node {
                 latencies.saturating_record_n(latency, count);
             }
             counted += count;
@@ -413,66 +448,16 @@ impl<'a> Thread<'a> {
             return Ok(());
         }
         let conn = &mut self.conns[index];
-        conn.push(&self.worker.place(index).commands, count, now, &mut self.random);
+        let routed = self.routes.as_ref().map(|routes| routes.place(index));
+        conn.push(&routed.unwrap_or_else(|| self.worker.place(index)).commands, count, now, &mut self.random);
         Ok(conn.flush()?)
-    }
-
-    /// Begins to make a connection again.
-    fn reopen(&mut self, index: usize) -> Result<(), Error> {
-        let target = &self.worker.place(index).target;
-        let socket = Socket::begin(target, self.conns[index].address())?;
-        let conn = &mut self.conns[index];
-        conn.reopen(socket, net::greeting(self.options, target));
-        Ok(conn.register(self.poll.registry(), Token(index))?)
-    }
-
-    /// Keeps an error of a connection that will be made again from ending the run.
-    #[inline]
-    fn survive(&mut self, index: usize, done: Result<(), Error>) -> Result<(), Error> {
-        match done {
-            Err(error) if error.is_of_connection() => self.lose(index, error),
-            done => done,
-        }
-    }
-
-    #[cold]
-    fn lose(&mut self, index: usize, error: Error) -> Result<(), Error> {
-        let Some(patience) = self.options.reconnect else { return Err(error) };
-        let now = self.shared.elapsed_ns();
-        let conn = &mut self.conns[index];
-        if conn.stage == Stage::Ready {
-            self.broken += 1;
-            self.lost += conn.pending_since(self.warm_ns);
-            conn.forget();
-        }
-        let failed_at = *conn.failed_at_ns.get_or_insert(now);
-        let for_ns = Duration::from_nanos(now - failed_at);
-        if for_ns > patience {
-            return Err(Error::given_up(&self.worker.place(index).target, for_ns, &error));
-        }
-        let wait = if conn.failures == 0 { 0 } else { (RETRY_NS << (conn.failures - 1).min(10)).min(RETRY_NS_MAX) };
-        conn.failures += 1;
-        conn.stage = Stage::Broken { retry_at_ns: now + wait };
-        self.broken_len += 1;
-        Ok(())
-    }
-
-    fn retry(&mut self, now: u64) -> Result<(), Error> {
-        for index in 0..self.conns.len() {
-            if matches!(self.conns[index].stage, Stage::Broken { retry_at_ns } if retry_at_ns <= now) {
-                self.broken_len -= 1;
-                let begun = self.reopen(index);
-                self.survive(index, begun)?;
-            }
-        }
-        Ok(())
     }
 
     /// In a cluster it matters which node an error comes from.
     fn explain(&self, error: Error, index: usize) -> Error {
         match error {
             Error::Reply { text, .. } if self.options.cluster => {
-                Error::Reply { at: format!(" {}", self.worker.place(index).target), text }
+                Error::Reply { at: format!(" {}", self.place(index).node), text }
             }
             error => error,
         }

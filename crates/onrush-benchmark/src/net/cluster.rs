@@ -19,7 +19,6 @@ pub type Tag = [u8; TAG_WORD.len()];
 /// A tag whose keys a node serves, a different one each time; `None` if it serves no slot.
 pub fn tag(node: &Node, random: &mut Random) -> Option<Tag> {
     const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let served = |slot: u16| node.slots.iter().any(|&(first, last)| (first..=last).contains(&slot));
     if node.slots.is_empty() {
         return None;
     }
@@ -29,8 +28,18 @@ pub fn tag(node: &Node, random: &mut Random) -> Option<Tag> {
         let number = (start + step) % (62 * 62 * 62);
         let letter = |power: u64| LETTERS[(number / power % 62) as usize];
         let tag = [b'{', letter(62 * 62), letter(62), letter(1), b'}'];
-        served(slot_of(&tag[1..4])).then_some(tag)
+        serves(node, slot_of(&tag[1..4])).then_some(tag)
     })
+}
+
+/// Whether a node serves a slot.
+pub fn serves(node: &Node, slot: u16) -> bool {
+    node.slots.iter().any(|&(first, last)| (first..=last).contains(&slot))
+}
+
+/// The slot of a tag.
+pub fn slot_of_tag(tag: &Tag) -> u16 {
+    slot_of(&tag[1..tag.len() - 1])
 }
 
 /// The slot of a key, or of the tag in it (CRC-16/XMODEM, as the cluster specification has it).
@@ -44,7 +53,14 @@ fn slot_of(tag: &[u8]) -> u16 {
 /// # Errors
 /// The node cannot be reached, is not in a cluster, or its answer makes no sense.
 pub fn masters(options: &Options) -> Result<Vec<Node>, Error> {
-    let place = &options.target;
+    masters_by(options, &options.target)
+}
+
+/// The same of any node.
+///
+/// # Errors
+/// Those of [`masters`].
+pub fn masters_by(options: &Options, place: &Target) -> Result<Vec<Node>, Error> {
     let failed = |error: &str| {
         Error::Refused(format!(
             "Cluster node {place} replied with error:\n{error}\nFailed to fetch cluster configuration from {place}"

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::net::target::Target;
+use crate::options::Options;
 
 /// Most bytes of one read.
 const PIECE_LEN: usize = 256 << 10;
@@ -41,6 +42,14 @@ impl Proxy {
     pub fn target(&self) -> &Target {
         &self.target
     }
+}
+
+/// How to reach a server with the round trip that is asked for.
+///
+/// # Errors
+/// There is no free port.
+pub fn reached(options: &Options, target: &Target) -> Result<Target, Error> {
+    if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
 }
 
 trait Duplex: Read + Write + Send + 'static {

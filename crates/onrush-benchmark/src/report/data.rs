@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::circumstances::Circumstances;
@@ -88,14 +89,16 @@ fn round(outcome: &Outcome) -> Value {
             "p50_ms": point.p50_ms, "p99_ms": point.p99_ms, "max_ms": point.max_ms,
         })
     };
-    let kinds = outcome.kinds.iter().map(|(kind, latencies)| {
+    let part = |(name, latencies): &(String, Histogram<u64>)| {
         let p999 = latencies.value_at_quantile(0.999) as f64 / 1e6;
-        (kind.clone(), json!({"replies": latencies.len(), "latency_ms": latency(figures_of(latencies), p999)}))
-    });
+        (name.clone(), json!({"replies": latencies.len(), "latency_ms": latency(figures_of(latencies), p999)}))
+    };
     json!({
         "rps": outcome.rps(), "replies": outcome.replies, "seconds": outcome.elapsed.as_secs_f64(),
         "latency_ms": latency(summary(outcome), outcome.latency_ms(0.999)),
-        "kinds": kinds.collect::<serde_json::Map<_, _>>(),
+        "kinds": outcome.kinds.iter().map(part).collect::<serde_json::Map<_, _>>(),
+        "nodes": outcome.nodes.iter().map(part).collect::<serde_json::Map<_, _>>(),
+        "redirects": outcome.redirects, "refreshes": outcome.refreshes,
         "series": outcome.series.iter().map(point).collect::<Vec<_>>(),
         "server_us_per_command": outcome.server_cpu.map(|cpu| outcome.per_command_us(cpu)),
         "client_us_per_command": outcome.per_command_us(outcome.client_cpu),

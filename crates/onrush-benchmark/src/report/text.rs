@@ -94,7 +94,29 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
         line(format!("    {} {kind} ({} requests)", figures(figures_of(latencies)), latencies.len()));
     }
     line(format!("    {}", figures(summary(outcome))));
+    if !outcome.nodes.is_empty() {
+        line("  by node:".into());
+        line(by_node(outcome, precision).trim_end().to_owned());
+        line(format!("  redirected replies: {}, refreshed nodes: {} times", outcome.redirects, outcome.refreshes));
+    }
     out
+}
+
+/// A row for each node of a cluster, with milliseconds of latency.
+fn by_node(outcome: &Outcome, precision: usize) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["  node", "requests", "requests/s", "avg", "min", "p50", "p95", "p99", "max"]);
+    for (name, latencies) in &outcome.nodes {
+        let rate = latencies.len() as f64 / outcome.elapsed.as_secs_f64().max(1e-9);
+        let mut row = vec![format!("  {name}"), latencies.len().to_string(), format!("{rate:.2}")];
+        row.extend(figures_of(latencies).map(|ms| format!("{ms:.precision$}")));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
 }
 
 /// Mean, least, median, 95th and 99th percentile and greatest latency in milliseconds.

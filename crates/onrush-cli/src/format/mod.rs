@@ -45,6 +45,13 @@ pub fn reply(reply: &Reply, options: &Options, plain: bool) -> Vec<u8> {
     out
 }
 
+/// A reply's bytes alone, with `delimiter` between the elements of lists.
+pub fn raw(reply: &Reply, delimiter: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    raw::format(&mut out, reply, delimiter);
+    out
+}
+
 /// Appends a reply as comma-separated values, without the end of the line.
 pub fn csv(out: &mut Vec<u8>, reply: &Reply) {
     csv::format(out, reply);

@@ -14,6 +14,8 @@ use crate::batch::paused::is_held_back;
 use crate::batch::permission::{is_permitted, not_permitted};
 use crate::batch::slice::SliceEnd;
 use crate::clients::session::{ReplyMode, Session, States};
+use crate::cluster::redirect::redirect;
+use crate::cluster::refusals::is_redirect;
 use crate::command::Flags;
 use crate::command::table::Command;
 use crate::commit::Commit;
@@ -44,7 +46,10 @@ pub(crate) struct Conditions {
     pub(crate) restricts: bool,
     /// Whether clients may not write: this is a replica, or has too few of them.
     refuses_writes: bool,
-    /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long.
+    /// Whether what commands cost is counted by slot.
+    pub(crate) counts_slots: bool,
+    /// Whether short commands are executed one by one: each is timed, or may be refused because a script takes too long or
+    /// its slot has gone to another node since it was planned.
     one_by_one: bool,
 }
 
@@ -64,8 +69,12 @@ impl Conditions {
             restricts: engine.restricts(),
             refuses_writes: engine.replication.role.refuses_writes(),
             may_hold_back: pause != Pause::None || waits_for_script,
+            counts_slots: engine.settings.counts_slots(),
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
-            one_by_one: commit.choose_timing() || !commit.has_entered() || engine.restricts(),
+            one_by_one: commit.choose_timing()
+                || !commit.has_entered()
+                || engine.restricts()
+                || commit.have_routes_changed(),
         }
     }
 
@@ -152,11 +161,12 @@ pub(crate) fn admit_short(ctx: &Ctx<'_>, command: &Command, all: bool, full: boo
 fn admit_this_short(ctx: &Ctx<'_>, command: &Command, full: bool) -> bool {
     let may_write = ctx.session.is_replay || !ctx.engine.replication.role.refuses_writes();
     let is_seen = ctx.commit.times_each() || ctx.engine.messages.has_monitors() || ctx.engine.restricts();
-    (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED).is_empty()
+    (ctx.session.states - States::HEARS - States::TRACKS - States::RESTRICTED - States::ASKS).is_empty()
         && !is_seen
         && (may_write || !command.flags.contains(Flags::WRITE))
         && !(full && command.is_denied_oom())
         && ctx.commit.has_entered()
+        && !ctx.commit.have_routes_changed()
         && is_permitted(ctx, command)
 }
 
@@ -180,6 +190,10 @@ pub(crate) fn admit(ctx: &Ctx<'_>, command: &Command, full: bool) -> Result<(), 
         && let Some(refusal) = not_permitted(ctx, command)
     {
         refusal
+    } else if ctx.engine.cluster.is_some()
+        && let Some(elsewhere) = redirect(ctx, command)
+    {
+        elsewhere
     } else if full && command.is_denied_oom() {
         error::OUT_OF_MEMORY
     } else if let Some(refusal) = ctx.engine.restriction(command, ctx.session) {
@@ -224,6 +238,17 @@ pub(crate) fn program_refusal(ctx: &Ctx<'_>, command: &Command, full: bool) -> O
 #[cold]
 pub(crate) fn abort(ctx: &mut Ctx<'_>, error: &CommandError) -> CommandError {
     abort_session(ctx.session, ctx.engine, error)
+}
+
+/// As [`abort`], but the client is to hear where the transaction belongs.
+#[cold]
+pub(crate) fn abort_here(ctx: &mut Ctx<'_>, error: CommandError) -> CommandError {
+    if !is_redirect(&error) {
+        return abort(ctx, &error);
+    }
+    ctx.session.end_transaction();
+    ctx.session.unwatch(&ctx.engine.watched);
+    error
 }
 
 /// As [`abort`], for a session whose EXEC is not executed.

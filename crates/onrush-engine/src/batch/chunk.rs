@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::batch::kept::{KEPT_BYTES_MAX, shrink};
 use crate::batch::place::Place;
 use crate::batch::slice::{SliceEnd, SliceResult};
+use crate::batch::slot_notes::SlotNotes;
 use crate::command::name_index::CommandId;
 use crate::command::table::Command;
 use crate::observe::stats::ThreadStats;
@@ -235,6 +236,8 @@ pub(crate) struct Tally {
     pub(crate) execs: Vec<CommandId>,
     /// Time of the commands that are timed individually, in nanoseconds.
     pub(crate) timed_ns: u64,
+    /// What they cost their slots, if that is counted.
+    pub(crate) slots: SlotNotes,
 }
 
 impl Tally {

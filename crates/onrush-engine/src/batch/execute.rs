@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onrush_resp::Reply;
 
-use crate::batch::admission::{abort, admit, admit_short, refuse};
+use crate::batch::admission::{abort_here, admit, admit_short, refuse};
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Planned, place_behind};
+use crate::batch::counted::{count_elsewhere, slot_elsewhere};
 use crate::batch::permission::not_permitted;
 use crate::batch::place::Place;
 use crate::blocking::offload;
 use crate::blocking::serve::serve;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::{ReplyMode, Session, States};
+use crate::cluster::under_way::{end_asking, handle_in_cluster};
 use crate::command::find_keys::keys_of;
 use crate::command::{Command, Flags};
 use crate::commit::Commit;
@@ -100,6 +102,9 @@ pub(crate) fn execute<'p, const PLAIN: bool>(
             end
         }
     };
+    if !PLAIN && ctx.session.states.contains(States::ASKS) && end != End::Later {
+        end_asking(ctx);
+    }
     if !PLAIN && ctx.session.states.contains(States::TRACKS) && end != End::Later {
         note_tracked(ctx);
     }
@@ -286,8 +291,11 @@ pub(crate) fn execute_waiting(
         }
         Err(Stop::Later | Stop::Elsewhere | Stop::Undeclared) => Waited::Longer,
     };
-    if waited == Waited::Enough && ctx.session.states.contains(States::TRACKS) {
-        note_tracked(&mut ctx);
+    if waited == Waited::Enough {
+        count_elsewhere(&ctx, slot_elsewhere(&ctx, command), 0, true);
+        if ctx.session.states.contains(States::TRACKS) {
+            note_tracked(&mut ctx);
+        }
     }
     end_commit(&mut ctx);
     ctx.engine.stats.threads[ctx.thread].changes.add(ctx.changes);
@@ -321,6 +329,7 @@ pub(crate) fn execute_offloaded(
     session.look_at_rights(&outer.engine.users);
     outer.commit.choose_timing();
     let mut ctx = inside(outer, session, out, argv, command);
+    let slot = slot_elsewhere(&ctx, command);
     let mark = ctx.out.mark();
     let result = match admit(&ctx, command, full) {
         Ok(()) => {
@@ -342,6 +351,9 @@ pub(crate) fn execute_offloaded(
     }
     finish(&mut ctx);
     leave_out(&mut ctx, mark);
+    if slot.is_some() && !ctx.refused {
+        count_elsewhere(&ctx, slot, (ctx.engine.clock.now() - ctx.started).as_nanos() as u64, false);
+    }
     ctx.commit.release();
 }
 
@@ -349,7 +361,7 @@ pub(crate) fn execute_offloaded(
 fn execute_timed(ctx: &mut Ctx<'_>, command: &'static Command) -> CommandResult {
     ctx.executing.note(command.id);
     ctx.started = ctx.engine.clock.now();
-    let result = (command.handler)(ctx);
+    let result = handle(ctx, command);
     let took = ctx.engine.clock.now() - ctx.started;
     count(ctx, command, took.as_nanos() as u64, ctx.out.len(), result.is_err());
     result
@@ -433,6 +445,15 @@ fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     if ctx.engine.offload.is_busy() && ctx.commit.has_entered() && wants_held(ctx) {
         return Err(Stop::Later);
     }
+    handle(ctx, command)
+}
+
+/// Calls the handler of a command that was admitted, unless its keys are under way and not here.
+fn handle(ctx: &mut Ctx<'_>, command: &'static Command) -> CommandResult {
+    if ctx.engine.cluster.is_some() {
+        cold_path();
+        return handle_in_cluster(ctx, command);
+    }
     (command.handler)(ctx)
 }
 
@@ -440,7 +461,7 @@ fn execute_admitted(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
 #[cold]
 fn refused(ctx: &mut Ctx<'_>, command: &Command, error: CommandError) -> CommandError {
     ctx.refused = true;
-    if command.is_exec() { abort(ctx, &error) } else { refuse(ctx, error) }
+    if command.is_exec() { abort_here(ctx, error) } else { refuse(ctx, error) }
 }
 
 /// Whether one of the present command's keys is in a shard that is held for long.

@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub mod argv;
 pub(crate) mod chunk;
+pub(crate) mod counted;
 pub(crate) mod decode;
 pub(crate) mod execute;
 pub(crate) mod kept;
@@ -15,4 +16,5 @@ pub(crate) mod planned_keys;
 pub(crate) mod restrictions;
 pub mod runner;
 pub mod slice;
+pub(crate) mod slot_notes;
 pub mod write_refusal;

@@ -11,18 +11,20 @@ use onrush_resp::{Decoder, Reply};
 use crate::batch::admission::Conditions;
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, Planned, Tally};
+use crate::batch::counted::{Counted, MULTI_LEN, QUEUED_LEN, sent_bytes, slot_of_present};
 use crate::batch::execute::{End, count_earlier, encode, execute, fail, hear, leave_out};
 use crate::batch::permission::are_permitted;
 use crate::batch::place::Place;
 use crate::batch::planned_keys::PlannedKeys;
 use crate::batch::slice::SliceEnd;
+use crate::batch::slot_notes::Bytes;
 use crate::clients::session::{ReplyMode, Session, States};
 use crate::command::Command;
 use crate::commit::Commit;
 use crate::ctx::{Ctx, Engine};
 use crate::messages::show::show;
 use crate::transactions::inside::queue;
-use crate::transactions::together::{Rest, execute_together};
+use crate::transactions::together::{Rest, Together, execute_together};
 
 /// What executing a connection's commands needs of the connection.
 pub struct Lane<'a> {
@@ -79,8 +81,16 @@ impl Execution<'_> {
                 && conditions.admit_all_short_but_for_rights(&ctx)
                 && are_permitted(&ctx, planned, chunk, input, owned);
         let states = ctx.session.states;
-        let mut steps =
-            Steps { conditions, tally, planned: &chunk.planned, plain, states, spilled: *lane.spilled, scripts_ns: 0 };
+        let mut steps = Steps {
+            mode: Mode::of(conditions, plain),
+            conditions,
+            tally,
+            planned: &chunk.planned,
+            states,
+            spilled: *lane.spilled,
+            has_owned: !owned.is_empty(),
+            scripts_ns: 0,
+        };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
         'runs: while let Some(run) = planned.get(runs) {
@@ -111,11 +121,16 @@ impl Execution<'_> {
                 let at_once = run.command.and_then(|command| Some((command, command.run?)));
                 while of_next < run.times {
                     if let Some((command, execute)) = at_once
-                        && steps.conditions.admit_run(&ctx, run, steps.plain)
+                        && steps.conditions.admit_run(&ctx, run, steps.mode != Mode::Watchful)
                     {
                         // The commands that it leaves are executed one by one.
                         ctx.command = command;
-                        of_next += execute(&mut ctx, run.times - of_next);
+                        let bytes = Bytes::before(&ctx);
+                        let times = execute(&mut ctx, run.times - of_next);
+                        of_next += times;
+                        if steps.counts_slots(&ctx) {
+                            steps.note_run(&ctx, run, times, bytes);
+                        }
                     }
                     if of_next == run.times {
                         break;
@@ -153,10 +168,12 @@ impl Execution<'_> {
         count_earlier(&mut ctx);
         // Places begin anew with the next chunk.
         ctx.commit.watch().unchain();
-        steps.tally.timed_ns += ctx.commit.watch().take_measured();
-        if !steps.plain {
+        let timed_ns = ctx.commit.watch().take_measured();
+        steps.tally.timed_ns += timed_ns;
+        if steps.mode != Mode::Plain {
             cold_path();
             hear(&mut ctx);
+            steps.tally.slots.end_row(timed_ns);
         }
         ctx.commit.free_garbage();
         if ctx.commit.changed_lsn() != changed_lsn {
@@ -177,16 +194,41 @@ impl Execution<'_> {
     }
 }
 
+/// How the commands of a part are executed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Any short command may be executed, and nothing sees each.
+    Plain,
+    /// The same, but what each costs its slot is counted.
+    Counted,
+    /// Each command is looked at.
+    Watchful,
+}
+
+impl Mode {
+    /// `plain`: see [`Conditions::admit_all_short`].
+    #[inline]
+    fn of(conditions: &Conditions, plain: bool) -> Self {
+        match (plain, conditions.counts_slots) {
+            (true, false) => Self::Plain,
+            (true, true) => Self::Counted,
+            (false, _) => Self::Watchful,
+        }
+    }
+}
+
 /// The state of executing one command after the other.
 struct Steps<'a> {
     conditions: &'a mut Conditions,
     tally: &'a mut Tally,
     /// The runs of the chunk.
     planned: &'a [Planned],
-    plain: bool,
-    /// The states of the session that `plain` is about.
+    mode: Mode,
+    /// The states of the session that `mode` is about.
     states: States,
     spilled: bool,
+    /// Whether arguments of the part stand elsewhere than in its input.
+    has_owned: bool,
     /// Nanoseconds that scripts took since the conditions were looked at.
     scripts_ns: u64,
 }
@@ -199,16 +241,58 @@ impl Steps<'_> {
     /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
     #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
-        if self.plain {
+        if self.mode == Mode::Plain {
             return self.step_as::<true>(ctx, run, place);
         }
         cold_path();
+        if self.counts_slots(ctx) {
+            return self.step_counted(ctx, run, place);
+        }
         self.step_watchfully(ctx, run, place)
     }
 
     #[inline(never)]
     fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
         self.step_as::<false>(ctx, run, place)
+    }
+
+    /// As [`Self::step`]; notes what the command costs its slot.
+    #[inline(never)]
+    fn step_counted(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
+        if self.mode == Mode::Watchful {
+            // Messages are no part of the reply.
+            hear(ctx);
+        }
+        let before = Counted::before(ctx, run.command);
+        let (refused, timed, timed_ns) = (self.tally.refused.len(), self.tally.timed.len(), self.tally.timed_ns);
+        let turn = match self.mode {
+            Mode::Watchful => self.step_watchfully(ctx, run, place),
+            _ => self.step_as::<true>(ctx, run, place),
+        };
+        if matches!(turn, Some(Turn::EndsBefore(_))) {
+            return turn;
+        }
+        let is_refused = self.tally.refused.len() > refused;
+        if is_refused && !before.was_queued(ctx) {
+            return turn;
+        }
+        let (slot, bytes) = before.since(ctx, run, self.has_owned);
+        if is_refused {
+            // It was queued, and its reply belongs to nobody's slot yet.
+            slot.inspect(|&slot| self.tally.slots.add(slot, Bytes { replied: 0, ..bytes }));
+        } else if run.command.is_some_and(Command::is_short) && self.tally.timed.len() == timed {
+            self.tally.slots.add_short(slot, 1, bytes);
+        } else {
+            self.tally.slots.add_long(slot, bytes, self.tally.timed_ns - timed_ns);
+        }
+        turn
+    }
+
+    /// Notes what `times` equal commands cost their slot that were executed at once; `before`: the bytes before them.
+    #[cold]
+    fn note_run(&mut self, ctx: &Ctx<'_>, run: &Planned, times: u32, before: Bytes) {
+        let sent = sent_bytes(&ctx.argv, run, self.has_owned) * u64::from(times);
+        self.tally.slots.add_short(slot_of_present(ctx, run.command), times.into(), before.since(ctx, sent));
     }
 
     #[inline(always)]
@@ -256,7 +340,7 @@ impl Steps<'_> {
             ctx.session.look_at_rights(&ctx.engine.users);
             if ctx.session.states.contains(States::RESTRICTED) {
                 // The command may have changed the rights by which the rest of the part was permitted.
-                self.plain = false;
+                self.mode = Mode::Watchful;
             }
             ctx.commit.look_for_log();
             if ctx.session.waiter.is_some() {
@@ -268,7 +352,7 @@ impl Steps<'_> {
         }
         cold_path();
         self.states = ctx.session.states;
-        self.plain = self.conditions.admit_all_short(ctx);
+        self.choose_mode(ctx);
         if self.states == States::QUEUES {
             return Some(Turn::Queues);
         }
@@ -277,13 +361,14 @@ impl Steps<'_> {
 
     /// After a command that took so long: it may have changed the conditions for the commands behind it.
     fn look_at_conditions(&mut self, ctx: &mut Ctx<'_>, long_ns: u64) {
-        if ctx.commit.watch().uncounted() > 0 {
+        let has_moved = ctx.commit.have_routes_changed();
+        if ctx.commit.watch().uncounted() > 0 && !has_moved {
             // Brief, and the next one is like it.
             return;
         }
         self.scripts_ns += long_ns;
         let may_evict = ctx.engine.eviction.maxmemory() > 0;
-        if ctx.command.runs_program() && !may_evict && self.scripts_ns < SCRIPTS_NS_MAX {
+        if ctx.command.runs_program() && !may_evict && !has_moved && self.scripts_ns < SCRIPTS_NS_MAX {
             if ctx.commit.is_logged() {
                 // Giving the record to the log may have taken time.
                 ctx.commit.watch().unchain();
@@ -293,20 +378,51 @@ impl Steps<'_> {
         self.scripts_ns = 0;
         ctx.commit.watch().unchain();
         *self.conditions = Conditions::now(ctx.engine, ctx.commit);
-        self.plain = self.conditions.admit_all_short(ctx);
+        self.choose_mode(ctx);
+    }
+
+    /// Whether what commands cost is counted by slot: not while a log is replayed.
+    #[inline]
+    fn counts_slots(&self, ctx: &Ctx<'_>) -> bool {
+        self.conditions.counts_slots && !(ctx.session.is_replay && ctx.engine.loading.is_on())
+    }
+
+    #[inline]
+    fn choose_mode(&mut self, ctx: &Ctx<'_>) {
+        self.mode = Mode::of(self.conditions, self.conditions.admit_all_short(ctx));
     }
 
     /// MULTI has been executed: executes what follows up to EXEC, if all of it is here and simple. Returns the number
     /// of runs, and adds the number of their commands beyond the first of each run to `more`.
     #[inline(never)]
     fn step_together(&mut self, ctx: &mut Ctx<'_>, rest: Rest<'_>, more: &mut u64) -> usize {
+        let before = self.counts_slots(ctx).then(|| Bytes::before(ctx));
         let Some(together) = execute_together(ctx, self.conditions, rest) else { return 0 };
+        if let Some(before) = before {
+            cold_path();
+            self.note_together(ctx, rest, &together, before);
+        }
         ctx.session.handle.activity.last_command.store(u32::from(together.exec.id), Relaxed);
         self.states = ctx.session.states;
-        self.plain = self.conditions.admit_all_short(ctx);
+        self.choose_mode(ctx);
         *more += together.more;
         self.tally.execs.push(together.exec.id);
         together.runs
+    }
+
+    /// Notes what a transaction cost its slot that was executed where it stands.
+    #[cold]
+    fn note_together(&mut self, ctx: &Ctx<'_>, rest: Rest<'_>, together: &Together, before: Bytes) {
+        let runs = &rest.chunk.planned[rest.part.first + rest.next..][..together.runs];
+        let keyed = |run: &&Planned| run.hashes.0 != run.hashes.1;
+        let sent_by = |run: &Planned| sent_bytes(&rest.argv(run), run, self.has_owned) * u64::from(run.times);
+        let sent = runs.iter().filter(keyed).map(sent_by).sum::<u64>();
+        let slot = runs.iter().find(keyed).map(|run| rest.chunk.hashes[run.hashes.0 as usize].slot());
+        let exec = runs.last().map_or(0, |run| (run.end - run.start) as u64);
+        let commands = together.runs as u64 + together.more;
+        let mut bytes = before.since(ctx, sent + exec + MULTI_LEN);
+        bytes.replied = bytes.replied.saturating_sub((commands - 1) * QUEUED_LEN);
+        self.tally.slots.add_short(slot, commands, bytes);
     }
 
     /// Queues the next command of a transaction; returns false if it must be executed at once.

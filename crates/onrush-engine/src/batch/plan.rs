@@ -12,8 +12,9 @@ use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Members, Planned, RUN_LEN_MAX, repetitions};
+use crate::cluster::clustering::Clustering;
 use crate::command::table::CommandTable;
-use crate::command::{Command, KeyRange};
+use crate::command::{Command, Flags, KeyRange};
 use crate::ctx::Engine;
 
 /// Keys of one chunk that are prefetched; more would push each other out of the cache.
@@ -42,6 +43,8 @@ pub(crate) struct Planner<'a> {
     commands: &'static CommandTable,
     /// The database to prefetch from.
     db: Option<&'static Db>,
+    /// The cluster, if there is one.
+    cluster: Option<&'static Clustering>,
     /// The command before: pipelines repeat themselves.
     last: Option<Head<'a>>,
     /// Whether to look for repetitions of the next command: a chunk whose first command is not repeated hardly has a
@@ -52,13 +55,15 @@ pub(crate) struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// For one chunk.
     pub(crate) fn new(engine: &'static Engine) -> Self {
-        Self { engine, commands: &engine.commands, db: None, last: None, expects_run: true }
+        let cluster = engine.cluster.as_ref();
+        Self { engine, commands: &engine.commands, db: None, cluster, last: None, expects_run: true }
     }
 
-    /// Sets the database that the next commands are about, and where they are looked up.
+    /// Sets the database that the next commands are about, where they are looked up, and whether slots are looked at.
     #[inline]
-    pub(crate) fn set_part(&mut self, db: Option<&'static Db>, commands: &'static CommandTable) {
+    pub(crate) fn set_part(&mut self, db: Option<&'static Db>, commands: &'static CommandTable, has_slots: bool) {
         self.db = db;
+        self.cluster = self.engine.cluster.as_ref().filter(|_| has_slots);
         if !std::ptr::eq(self.commands, commands) {
             cold_path();
             (self.commands, self.last) = (commands, None);
@@ -130,6 +135,13 @@ impl<'a> Planner<'a> {
                 members.hashes.push(member_hash(argv.get(member)));
             }
             planned.hashes = (at, hashes.len() as u32);
+            if let Some(cluster) = self.cluster
+                && (!cluster.is_free(&hashes[at as usize..]) || command.flags.contains(Flags::MOVABLEKEYS))
+            {
+                cold_path();
+                // Whether it is executed here is found out when it is looked up again.
+                planned.command = None;
+            }
         }
         runs.push(planned);
         run_len

@@ -98,7 +98,8 @@ impl Shared {
             return None;
         }
         let may_queued = |queued: &Transaction| queued.common_flags().contains(Flags::LOADING);
-        let may = command.flags.contains(Flags::LOADING)
+        let ends_sync = command.flags.contains(Flags::ENDS_SYNC) && self.replication.role.is_syncing();
+        let may = (command.flags.contains(Flags::LOADING) || ends_sync)
             && (!command.is_exec() || session.transaction.as_deref().is_none_or(may_queued));
         (!may).then_some(LOADING)
     }

@@ -136,6 +136,7 @@ impl Runner {
     fn run_chunks<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
         let (engine, mut next, mut span) = (self.engine, 0, None::<Span>);
         while next < inputs.len() {
+            self.commit.note_routes();
             self.decode(space, inputs, next, lanes);
             prefetch_buckets(&self.chunk);
             let chunk_started = engine.clock.now();
@@ -144,6 +145,7 @@ impl Runner {
             if self.commit.has_entered() {
                 prefetch_entries(&self.chunk);
             }
+            let counts_slots = conditions.counts_slots;
             self.execute(space, inputs, next, lanes, &mut conditions);
             self.commit.broadcast();
             let now = engine.clock.now();
@@ -153,13 +155,17 @@ impl Runner {
                 cold_path();
                 self.note_slow(space, &inputs[next..], lanes, next, Times { started, chunk_started, now });
             }
-            self.tally.count(
+            let short_ns = self.tally.count(
                 &engine.stats.threads[self.thread],
                 &self.chunk,
                 &self.parts,
                 now - chunk_started,
                 engine.settings.timing.tracks(),
             );
+            if counts_slots || conditions.counts_slots {
+                let replicas = || engine.replication.attached.counts(0).0 as u64;
+                self.tally.slots.count(&engine.stats.threads[self.thread], short_ns, replicas);
+            }
             self.chunk.owned.clear();
             let last_input = next + self.parts.len() - 1;
             if let Some(part) = self.parts.last_mut()

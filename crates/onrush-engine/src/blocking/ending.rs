@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use onrush_cluster::slots::slot;
 use onrush_resp::Reply;
 use parking_lot::MutexGuard;
 
@@ -11,6 +12,8 @@ use super::state::State;
 use super::waiter::{End, OnTimeout, Outcome, Waiter};
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
+use crate::cluster::refusals::end_of_waiting;
+use crate::cluster::routes::Routes;
 use crate::error::CommandError;
 use crate::observe::latency::Event;
 use crate::observe::slow::note_slow;
@@ -42,6 +45,22 @@ pub fn unblock_all(shared: &'static Shared) {
             && (waiter.awaited().is_some() || waiter.on_timeout().is_of_replicas())
         {
             waiter.finish(shared, |out| out.error_bytes(ROLE_CHANGED.as_bytes()));
+        }
+    }
+}
+
+/// Ends the waiting for keys that are other nodes' by these routes. O(clients).
+pub(crate) fn redirect_all(shared: &'static Shared, routes: &Routes) {
+    if shared.waiters.is_empty() {
+        return;
+    }
+    for client in shared.clients.all() {
+        let Some(waiter) = shared.waiters.of(&client) else { continue };
+        let Some(key) = waiter.awaited().map(|awaited| waiter.command.argv().get(awaited.range.start)) else {
+            continue;
+        };
+        if let Some(error) = end_of_waiting(client.is_encrypted(), routes, slot(key)) {
+            waiter.finish(shared, |out| out.error_bytes(error.as_bytes()));
         }
     }
 }

@@ -11,7 +11,7 @@
 //! Lock order: a waiter's state is locked outside of all shards, the table of waiters inside.
 
 mod block;
-mod ending;
+pub(crate) mod ending;
 pub(crate) mod serve;
 mod state;
 pub mod waiter;

@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
+use crate::cluster::routes::Routes;
 use crate::messages::kind::Kind;
 use crate::messages::outbox::Outbox;
 use crate::observe::pipeline::mean_depth;
@@ -73,6 +74,8 @@ pub struct ClientHandle {
     pub lacks_replicas: AtomicBool,
     /// Whether it is to be woken when the log has come to what its replies wait for.
     pub waits_for_log: AtomicBool,
+    /// The routes by which slots have gone to other nodes, some of whose channels the client may have heard.
+    pub(crate) lost_slots: Mutex<Option<Arc<Routes>>>,
     /// CLIENT NO-EVICT.
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
@@ -228,6 +231,7 @@ impl ClientHandle {
             waits_for_replicas: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
             waits_for_log: AtomicBool::new(false),
+            lost_slots: Mutex::default(),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             transaction_len: AtomicI64::new(-1),
@@ -436,6 +440,11 @@ impl ClientHandle {
     #[inline]
     pub fn is_killed(&self) -> bool {
         self.activity.calls.load(Relaxed) & KILLED != 0
+    }
+
+    /// Whether its connection is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls_bytes.load(Relaxed) > 0
     }
 
     /// Whether messages wait in the outbox.

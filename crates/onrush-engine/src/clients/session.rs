@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_cluster::slots::slot;
 use onrush_resp::{Proto, Reply};
 
 use crate::blocking::waiter::{Outcome, Waiter};
 use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
+use crate::cluster::moves::import::Importing;
+use crate::messages::kind::Kind;
 use crate::messages::monitors::Monitor;
 use crate::messages::subscriptions::Subscriptions;
 use crate::replication::introduction::SyncRequest;
@@ -77,6 +80,8 @@ bitflags::bitflags! {
         const TRACKS = 1 << 5;
         /// The user of the client may not do everything.
         const RESTRICTED = 1 << 6;
+        /// ASKING: the next command may be about a slot that is under way to here.
+        const ASKS = 1 << 7;
     }
 }
 
@@ -120,6 +125,12 @@ pub struct Session {
     pub(crate) monitor: Option<Box<Monitor>>,
     /// CLIENT TRACKING.
     pub(crate) tracks: Option<Box<Tracks>>,
+    /// READONLY: a replica of a cluster executes what the client reads.
+    pub(crate) is_readonly: bool,
+    /// Slots of a cluster come over this connection.
+    pub(crate) imports: Option<Box<Importing>>,
+    /// Whether a command of the present transaction or script has changed the state of the cluster.
+    pub(crate) changed_cluster: bool,
     /// PSYNC: once the replies so far are written, the connection is a replica's.
     pub sync_request: Option<Box<SyncRequest>>,
 }
@@ -149,8 +160,18 @@ impl Session {
             subscriptions: None,
             monitor: None,
             tracks: None,
+            is_readonly: false,
+            imports: None,
+            changed_cluster: false,
             sync_request: None,
         }
+    }
+
+    /// Whether its commands are executed here whoever has their slots: they come from a primary, or from the node that has had
+    /// the slots so far.
+    #[inline]
+    pub(crate) fn is_of_its_own_slots(&self) -> bool {
+        self.is_replay || self.imports.as_ref().is_some_and(|imports| !imports.has_failed())
     }
 
     /// Watches nothing any more; returns what was watched.
@@ -203,6 +224,7 @@ impl Session {
             // The replies so far are still with the connection.
             owed: std::mem::replace(&mut self.owed, Owed::by(self.durability)),
             is_replay: self.is_replay,
+            is_readonly: self.is_readonly,
             ..Self::new(Arc::clone(&self.handle), true)
         };
         Box::new(std::mem::replace(self, stays))
@@ -256,13 +278,34 @@ impl Session {
     /// Moves messages from the outbox into the replies: all of them if both together have at most `all_bytes_max` bytes,
     /// otherwise while the replies are short. Only between commands. If another thread executes the last command,
     /// messages that may belong after its reply stay.
-    pub fn take_mail(&self, out: &mut Reply, all_bytes_max: usize) {
+    pub fn take_mail(&mut self, out: &mut Reply, all_bytes_max: usize) {
         match &self.waiter {
             Some(waiter) if self.may_hold_mail_back(waiter) => {
                 waiter.while_waiting(|| self.handle.take_mail(out, all_bytes_max));
             }
             _ => self.handle.take_mail(out, all_bytes_max),
         }
+        if self.subscriptions.is_some() && !self.is_lent() {
+            self.leave_lost_slots(out);
+        }
+    }
+
+    /// Ends subscriptions to channels whose slots have gone to other nodes, and says so.
+    #[cold]
+    fn leave_lost_slots(&mut self, out: &mut Reply) {
+        let Some(routes) = self.handle.lost_slots.lock().take() else { return };
+        let Some(subscriptions) = &mut self.subscriptions else { return };
+        for channel in subscriptions.all(Kind::Shard) {
+            if routes.owner(slot(&channel.name)) == routes.here {
+                continue;
+            }
+            subscriptions.remove(Kind::Shard, &channel.name);
+            out.push(3);
+            out.bulk(Kind::Shard.unsubscribed().as_bytes());
+            out.bulk(&channel.name);
+            out.int(subscriptions.count(Kind::Shard) as i64);
+        }
+        self.note_subscriptions();
     }
 
     /// Whether messages stay in the outbox for now: a message that makes a reply outdated, or that a subscription of the

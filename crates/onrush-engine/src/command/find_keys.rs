@@ -42,6 +42,18 @@ pub(crate) fn add_keys<A: Arguments + ?Sized>(command: &Command, argv: &A, found
     Ok(())
 }
 
+/// What decides where a call belongs in a cluster: its keys and its sharded channels. Linear in the arguments.
+///
+/// # Errors
+/// [`Invalid`] if no spec could be followed to its end.
+pub(crate) fn find_places<A: Arguments + ?Sized>(command: &Command, argv: &A) -> Result<KeyRefs, Invalid> {
+    let mut found = find_keys(command, argv)?;
+    for spec in command.spec.key_specs().iter().filter(|spec| spec.flags.contains(KeyFlags::NOT_KEY)) {
+        follow(spec, argv, true, &mut found)?;
+    }
+    Ok(found)
+}
+
 /// The keys of the call `argv` of `command`; none if its arguments contradict the key specs. Linear in the arguments.
 pub(crate) fn keys_of<'a>(command: &Command, argv: Argv<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
     find_keys(command, &argv).unwrap_or_default().into_iter().map(move |key| argv.get(key.index))

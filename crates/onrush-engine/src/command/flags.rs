@@ -57,6 +57,8 @@ bitflags::bitflags! {
         const FOR_SUBSCRIBERS = 1 << 23;
         /// Internal: allowed only as `enable-debug-command` says.
         const PROTECTED = 1 << 24;
+        /// Internal: allowed while the data of a primary is loaded, of which it can be the end.
+        const ENDS_SYNC = 1 << 25;
         /// Internal: on the thread for long commands it goes before all others, and ends what waits for another server.
         const URGENT = 1 << 26;
         /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
@@ -101,6 +103,7 @@ const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::REMOTE, "remote"),
     (Flags::PROTECTED, "protected"),
     (Flags::URGENT, "urgent"),
+    (Flags::ENDS_SYNC, "ends_sync"),
     (Flags::NO_KEYS, "no_keys"),
     (Flags::REPORTS_DATA, "reports_data"),
     (Flags::EXEC, "exec"),

@@ -10,7 +10,7 @@
 //! | `key [key ...]` | what stands before the bracket may be repeated |
 //! | `GET pattern [GET pattern ...]` | repeated together with its token |
 //!
-//! [`render`] gives the line back.
+//! `render` gives the line back.
 
 use super::argument::{Argument, Kind};
 

@@ -114,6 +114,11 @@ impl Command {
         self.spec.group == Group::Scripting && self.has_keys()
     }
 
+    /// Whether it is the ASKING before another command.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.parent.is_none() && self.spec.name == "asking"
+    }
+
     /// Whether it executes a transaction.
     pub(crate) fn is_exec(&self) -> bool {
         self.flags.contains(Flags::EXEC)

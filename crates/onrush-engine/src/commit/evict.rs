@@ -55,6 +55,23 @@ impl Commit {
         self.evicting_ns
     }
 
+    /// Deletes keys of a slot that are not to be here, about `max` from a position on; returns where to go on. A commit of its
+    /// own; the thread has entered the gate. O(max).
+    pub fn delete_of_slot(&mut self, slot: u16, position: u32, max: usize) -> Option<u32> {
+        let shard = self.database(0).shard(slot.into());
+        let hasher = &self.shared.keyspace;
+        let (mut deleted, mut next) = (Vec::new(), Some(position));
+        self.take_out(0, shard, &mut deleted, (EventClass::Generic, "del"), |table, deleted| {
+            let (mut keys, mut buckets) = (Vec::new(), 0);
+            while let Some(at) = next.filter(|_| keys.len() < max && buckets < max) {
+                next = table.scan(at, &mut |entry| keys.push(entry.key().to_vec()));
+                buckets += 1;
+            }
+            deleted.extend(keys.iter().filter_map(|key| table.remove(key, hasher.hash(key))));
+        });
+        next
+    }
+
     /// Evicts entries of a shard: `pick` puts them into the list, which must be empty before. While the shard is
     /// locked, they are recorded as deleted and clients that wait for them are noted. A commit of its own.
     pub(crate) fn evict_in<R>(
@@ -64,15 +81,26 @@ impl Commit {
         evicted: &mut Vec<Removed>,
         pick: impl FnOnce(&mut Table, &mut Vec<Removed>) -> R,
     ) -> R {
+        self.take_out(db, shard, evicted, (EventClass::Evicted, "evicted"), pick)
+    }
+
+    fn take_out<R>(
+        &mut self,
+        db: u32,
+        shard: &'static Shard,
+        taken: &mut Vec<Removed>,
+        (class, event): (EventClass, &'static str),
+        pick: impl FnOnce(&mut Table, &mut Vec<Removed>) -> R,
+    ) -> R {
         let Self { shared, locks, record, .. } = self;
         record.look(&shared.settings);
         let table = locks.lock_shard(shard);
-        let result = pick(table, evicted);
-        for removed in evicted {
+        let result = pick(table, taken);
+        for removed in taken {
             record.saving.save_removed(db, removed, table);
             record.journal.also(db, [b"DEL", removed.key()].into_iter());
             record.changed_by_itself(db, removed.key());
-            record.notices.notify(db, EventClass::Evicted, "evicted", removed.key());
+            record.notices.notify(db, class, event, removed.key());
             record.note_ready(db, removed.key());
         }
         self.release();

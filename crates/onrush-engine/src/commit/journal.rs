@@ -78,6 +78,8 @@ pub(super) struct Journal {
     effects: Effects,
     /// The LSN of the record that was closed last.
     last_lsn: u64,
+    /// Bytes of the records that were handed to the log.
+    submitted_bytes: u64,
     touched: Touched,
 }
 
@@ -90,6 +92,7 @@ impl Journal {
             has_effects: false,
             effects: Effects::default(),
             last_lsn: 0,
+            submitted_bytes: 0,
             touched: Touched::default(),
         }
     }
@@ -140,6 +143,11 @@ impl Journal {
     #[inline(always)]
     pub(super) fn last_lsn(&self) -> u64 {
         self.last_lsn
+    }
+
+    /// Bytes of all records so far, the open one included.
+    pub(super) fn recorded_bytes(&self) -> u64 {
+        self.submitted_bytes + self.effects.len_bytes() as u64
     }
 
     /// Records a part of the present command's effects.
@@ -211,6 +219,7 @@ impl Journal {
     #[inline]
     pub(super) fn submit(&mut self) {
         if !self.effects.is_empty() {
+            self.submitted_bytes += self.effects.len_bytes() as u64;
             self.log.submit(&mut self.effects);
         }
     }

@@ -29,6 +29,7 @@ use onrush_store::{Removed, schedule};
 use crate::batch::argv::Argv;
 use crate::batch::kept::shrink;
 use crate::clients::session::Session;
+use crate::cluster::clustering::Clustering;
 use crate::eviction::state::Memory;
 use crate::lazyfree::Garbage;
 use crate::long::offload::Task;
@@ -101,6 +102,8 @@ pub struct Commit {
     /// Lookups for reading that found their key, and that did not.
     hits: u64,
     misses: u64,
+    /// The version of the cluster's routes by which the present chunk was planned.
+    routes_version: u64,
 }
 
 impl Commit {
@@ -124,6 +127,7 @@ impl Commit {
             draw: None,
             hits: 0,
             misses: 0,
+            routes_version: u64::MAX,
         }
     }
 
@@ -191,6 +195,11 @@ impl Commit {
         self.record.journal.last_lsn()
     }
 
+    /// Bytes of all records that this thread has made for the log.
+    pub(crate) fn recorded_bytes(&self) -> u64 {
+        self.record.journal.recorded_bytes()
+    }
+
     /// The database commands work on.
     #[inline]
     pub fn db(&self) -> u32 {
@@ -230,6 +239,18 @@ impl Commit {
     #[inline]
     pub fn random(&mut self) -> &mut onrush_store::Random {
         &mut self.moment.random
+    }
+
+    /// What is planned now is planned by the present routes of the cluster.
+    #[inline]
+    pub(crate) fn note_routes(&mut self) {
+        self.routes_version = self.shared.cluster.as_ref().map_or(0, Clustering::version);
+    }
+
+    /// Whether other nodes may have slots by now that were here when commands were planned.
+    #[inline]
+    pub(crate) fn have_routes_changed(&self) -> bool {
+        self.shared.cluster.as_ref().is_some_and(|cluster| cluster.version() != self.routes_version)
     }
 
     /// Begins a chunk; `now_ms` is its present time.

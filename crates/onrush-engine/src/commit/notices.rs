@@ -139,6 +139,12 @@ impl Notices {
         }
     }
 
+    /// Publishes a message on other nodes of the cluster when the record is closed.
+    pub(super) fn publish_elsewhere(&mut self, kind: Kind, channel: &[u8], message: &[u8]) {
+        self.outgoing.publish_elsewhere(kind, channel, message);
+        self.has_any = true;
+    }
+
     /// Publishes a message when the record is closed; returns how many clients get it.
     pub(super) fn publish(
         &mut self,

@@ -100,7 +100,10 @@ impl Commit {
         message: &[u8],
         owned: Option<&Arc<Vec<u8>>>,
     ) -> usize {
-        if self.shared.replication.is_streaming() {
+        if self.shared.cluster.is_some() {
+            // The bus brings it to replicas, too.
+            self.record.notices.publish_elsewhere(kind, channel, message);
+        } else if self.shared.replication.is_streaming() {
             let name: &[u8] = if kind == Kind::Shard { b"SPUBLISH" } else { b"PUBLISH" };
             self.record.journal.for_replicas(&[name, channel, message]);
         }

@@ -28,6 +28,12 @@ impl Channel {
         Self { kind, name: name.into(), plain_len, subscribers: Mutex::new(Subscribers::None) }
     }
 
+    /// Those who hear it now.
+    pub(crate) fn subscribers(&self) -> impl Iterator<Item = Arc<ClientHandle>> {
+        let subscribers: Vec<_> = self.subscribers.lock().iter().cloned().collect();
+        subscribers.into_iter()
+    }
+
     /// Whether the pattern matches a channel's name.
     pub(super) fn takes(&self, name: &[u8]) -> bool {
         name.starts_with(&self.name[..self.plain_len]) && glob_match(&self.name, name, false)

@@ -6,11 +6,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use onrush_cluster::slots::slot;
+
 use super::channel::Channel;
 use super::events::EventClasses;
 use super::kind::Kind;
 use super::outbox::Parcel;
 use crate::batch::kept::shrink;
+use crate::cluster::facts::Facts;
+use crate::observe::slots::SlotUsage;
 use crate::shared::Shared;
 
 /// Messages on one channel that were published one after the other.
@@ -51,8 +55,17 @@ pub(crate) struct Outgoing {
     payloads: Vec<Payload>,
     /// Names and payloads.
     bytes: Vec<u8>,
+    /// Messages for the subscribers of other nodes.
+    for_others: Vec<ForOthers>,
     /// Memory of all messages, about, in bytes.
     held_bytes: usize,
+}
+
+/// A message for other nodes of the cluster.
+struct ForOthers {
+    is_sharded: bool,
+    name: Vec<u8>,
+    payload: Vec<u8>,
 }
 
 /// Most bytes of messages that wait for the end of a commit. More are sent before, or the commands are undone and executed
@@ -61,12 +74,21 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 
 impl Outgoing {
     pub(crate) fn new(shared: &'static Shared, thread: usize) -> Self {
-        Self { shared, thread, known: None, groups: Vec::new(), payloads: Vec::new(), bytes: Vec::new(), held_bytes: 0 }
+        Self {
+            shared,
+            thread,
+            known: None,
+            groups: Vec::new(),
+            payloads: Vec::new(),
+            bytes: Vec::new(),
+            for_others: Vec::new(),
+            held_bytes: 0,
+        }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.groups.is_empty() && self.for_others.is_empty()
     }
 
     /// Whether more messages wait than may.
@@ -112,6 +134,27 @@ impl Outgoing {
         known.receivers
     }
 
+    /// Publishes a message on other nodes, too.
+    #[cold]
+    pub(crate) fn publish_elsewhere(&mut self, kind: Kind, name: &[u8], payload: &[u8]) {
+        self.held_bytes += size_of::<ForOthers>() + name.len() + payload.len();
+        let is_sharded = kind == Kind::Shard;
+        self.for_others.push(ForOthers { is_sharded, name: name.to_vec(), payload: payload.to_vec() });
+    }
+
+    /// Gives messages for other nodes to the bus.
+    #[cold]
+    fn hand_over(&mut self) {
+        let Some(cluster) = &self.shared.cluster else { return };
+        if let Ok(mut state) = cluster.node.lock() {
+            let facts = Facts(self.shared);
+            for ForOthers { is_sharded, name, payload } in self.for_others.drain(..) {
+                state.cluster.publish(&name, &payload, is_sharded, facts.now(), &facts);
+            }
+        }
+        cluster.node.wake();
+    }
+
     /// Publishes a keyspace event on the channel of its key and on its own, as `classes` say.
     #[cold]
     pub(crate) fn publish_event(&mut self, classes: EventClasses, db: u32, event: &str, key: &[u8]) {
@@ -144,6 +187,9 @@ impl Outgoing {
                 }
             }
         }
+        if !self.for_others.is_empty() {
+            self.hand_over();
+        }
         self.clear();
     }
 
@@ -152,6 +198,7 @@ impl Outgoing {
         self.groups.clear();
         self.payloads.clear();
         self.bytes.clear();
+        self.for_others.clear();
         self.held_bytes = 0;
         shrink(&mut self.payloads);
         shrink(&mut self.bytes);
@@ -185,11 +232,17 @@ impl Outgoing {
         };
         let limits = self.shared.settings.output_limits();
         let mut parcels: [Option<Arc<Parcel>>; 2] = [None, None];
-        let subscribers = to.subscribers.lock();
+        let (mut sent, subscribers) = (0, to.subscribers.lock());
         for client in subscribers.iter() {
             let is_resp3 = client.is_resp3();
             let parcel = parcels[usize::from(is_resp3)].get_or_insert_with(|| encode(is_resp3));
             client.send(parcel, &limits, self.shared, self.thread);
+            sent += parcel.bytes.len() as u64;
+        }
+        if group.kind == Kind::Shard && self.shared.settings.counts_slots() {
+            let slot = slot(&self.bytes[group.name.clone()]);
+            let usage = SlotUsage { bytes_out: sent, ..SlotUsage::default() };
+            self.shared.stats.threads[self.thread].slots.add(slot, usage);
         }
     }
 }

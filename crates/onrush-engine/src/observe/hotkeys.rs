@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use onrush_cluster::slots::{SlotSet, slot};
 use parking_lot::Mutex;
 
 /// Keys that are known at a time for each metric; when there are more, the lesser half is forgotten.
@@ -14,7 +15,7 @@ const KEYS_MAX: usize = 4096;
 const KEY_LEN_MAX: usize = 1024;
 
 /// What a session measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Time of commands.
     pub cpu: bool,
@@ -26,6 +27,8 @@ pub(crate) struct Wanted {
     pub sample: u32,
     /// Milliseconds after which the session ends by itself; 0 is never.
     pub duration_ms: i64,
+    /// The slots whose keys are looked at; `None`: all.
+    pub slots: Option<SlotSet>,
 }
 
 /// Sums by key.
@@ -64,6 +67,9 @@ struct Session {
     /// Nanoseconds and bytes of all sampled commands, and sums by key.
     nanos: u64,
     bytes: u64,
+    /// Those of commands in the slots.
+    nanos_in_slots: u64,
+    bytes_in_slots: u64,
     by_nanos: Sums,
     by_bytes: Sums,
 }
@@ -93,6 +99,10 @@ pub struct Found {
     pub total_us: u64,
     /// Bytes of all sampled commands and of their replies.
     pub total_bytes: u64,
+    /// Microseconds and bytes of those in the slots.
+    pub us_in_slots: u64,
+    /// See there.
+    pub bytes_in_slots: u64,
     /// Keys with microseconds, the most first.
     pub by_us: Vec<(Vec<u8>, u64)>,
     /// Keys with bytes, likewise.
@@ -111,7 +121,17 @@ impl HotKeys {
             return false;
         }
         let (by_nanos, by_bytes) = (Sums::default(), Sums::default());
-        *session = Some(Session { wanted, started_ms: now_ms, ended_ms: None, nanos: 0, bytes: 0, by_nanos, by_bytes });
+        *session = Some(Session {
+            wanted,
+            started_ms: now_ms,
+            ended_ms: None,
+            nanos: 0,
+            bytes: 0,
+            nanos_in_slots: 0,
+            bytes_in_slots: 0,
+            by_nanos,
+            by_bytes,
+        });
         true
     }
 
@@ -149,11 +169,13 @@ impl HotKeys {
         let micros = session.by_nanos.top(count).into_iter().map(|(key, nanos)| (key, nanos / 1000));
         Some(Found {
             is_active: !session.is_over(now_ms),
-            wanted: session.wanted,
+            wanted: session.wanted.clone(),
             started_ms: session.started_ms,
             duration_ms: session.ends_ms().map_or(now_ms, |end| end.min(now_ms)) - session.started_ms,
             total_us: session.nanos / 1000,
             total_bytes: session.bytes,
+            us_in_slots: session.nanos_in_slots / 1000,
+            bytes_in_slots: session.bytes_in_slots,
             by_us: micros.collect(),
             by_bytes: session.by_bytes.top(count),
         })
@@ -165,6 +187,13 @@ impl HotKeys {
         let Some(session) = session.as_mut().filter(|session| !session.is_over(now_ms)) else { return false };
         session.nanos += nanos;
         session.bytes += bytes;
+        if let Some(slots) = &session.wanted.slots {
+            if !keys.first().is_some_and(|key| slots.has(slot(key))) {
+                return true;
+            }
+            session.nanos_in_slots += nanos;
+            session.bytes_in_slots += bytes;
+        }
         let len = keys.len().max(1) as u64;
         for key in keys.iter().filter(|key| key.len() <= KEY_LEN_MAX) {
             if session.wanted.cpu {
@@ -197,9 +226,9 @@ mod tests {
     #[test]
     fn a_session_ends_by_itself_or_when_it_is_stopped() {
         let hot = HotKeys::default();
-        let wanted = Wanted { cpu: true, net: false, count: 10, sample: 1, duration_ms: 50 };
+        let wanted = Wanted { cpu: true, net: false, count: 10, sample: 1, duration_ms: 50, slots: None };
         assert!(hot.found(0).is_none() && hot.reset(0) && !hot.stop(0));
-        assert!(hot.start(wanted, 100) && !hot.start(wanted, 149) && !hot.reset(149));
+        assert!(hot.start(wanted.clone(), 100) && !hot.start(wanted.clone(), 149) && !hot.reset(149));
         assert!(hot.add(&[b"a", b"b"], 4_000, 10, 120) && !hot.add(&[b"a"], 9_000, 10, 150));
         let found = hot.found(500).expect("a session");
         assert_eq!((found.is_active, found.duration_ms, found.total_us), (false, 50, 4));
@@ -207,5 +236,18 @@ mod tests {
         assert!(found.by_bytes.is_empty());
         assert!(hot.start(Wanted { duration_ms: 0, ..wanted }, 200) && hot.stop(300) && !hot.stop(300));
         assert_eq!(hot.found(900).map(|found| found.duration_ms), Some(100));
+    }
+
+    #[test]
+    fn a_session_looks_at_the_keys_of_its_slots() {
+        let hot = HotKeys::default();
+        let mut slots = SlotSet::new();
+        slots.add(slot(b"a"));
+        let wanted = Wanted { cpu: false, net: true, count: 10, sample: 1, duration_ms: 0, slots: Some(slots) };
+        assert!(hot.start(wanted, 0));
+        assert!(hot.add(&[b"b"], 1_000, 7, 1) && hot.add(&[b"{a}1", b"{a}2"], 2_000, 20, 1) && hot.add(&[], 500, 1, 1));
+        let found = hot.found(2).expect("a session");
+        assert_eq!((found.total_us, found.total_bytes, found.us_in_slots, found.bytes_in_slots), (3, 28, 2, 20));
+        assert_eq!(found.by_bytes, [(b"{a}1".to_vec(), 10), (b"{a}2".to_vec(), 10)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the engine tells of itself: counters, times, slow logs, hot keys, how clients pipeline.
+//! What the engine tells of itself: counters, times, slow logs, hot keys, slots, how clients pipeline.
 
 pub(crate) mod acl_log;
 pub(crate) mod errors;
@@ -7,6 +7,7 @@ pub mod hotkeys;
 pub mod latency;
 pub mod pipeline;
 pub mod progress;
+pub mod slots;
 pub mod slow;
 pub mod slow_batch;
 pub(crate) mod slow_chunk;

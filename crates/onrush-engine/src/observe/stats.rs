@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::observe::histogram::{Distribution, Histogram};
 use crate::observe::pipeline::{PipelineStats, Summary};
+use crate::observe::slots::{SlotTable, SlotUsage};
 
 /// A counter with one writer and any number of readers: adding is a plain load and store.
 #[derive(Default)]
@@ -125,6 +126,8 @@ macro_rules! counters {
             pub executing: Executing,
             /// How its connections pipeline.
             pub pipeline: PipelineStats,
+            /// By slot.
+            pub(crate) slots: SlotTable,
             /// By command id.
             pub(crate) commands: Box<[CommandCounters]>,
         }
@@ -138,6 +141,7 @@ macro_rules! counters {
                     cpu_clock: AtomicI32::new(0),
                     executing: Executing::default(),
                     pipeline: PipelineStats::default(),
+                    slots: SlotTable::default(),
                     commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
                 }
             }
@@ -145,6 +149,7 @@ macro_rules! counters {
             fn reset(&self) {
                 $(self.$name.reset();)*
                 self.pipeline.reset();
+                self.slots.reset();
                 for command in &self.commands {
                     command.calls.reset();
                     command.nanos.reset();
@@ -283,6 +288,20 @@ impl Stats {
     /// The times of a command, on all threads.
     pub fn latency(&self, command: u16) -> Distribution {
         Distribution::of(self.threads.iter().filter_map(|thread| thread.commands[command as usize].latency()))
+    }
+
+    /// What the commands of a slot have cost on all threads. O(threads).
+    pub fn slot(&self, slot: u16) -> SlotUsage {
+        self.threads.iter().map(|thread| thread.slots.of(slot)).fold(SlotUsage::default(), |sum, usage| SlotUsage {
+            nanos: sum.nanos + usage.nanos,
+            bytes_in: sum.bytes_in + usage.bytes_in,
+            bytes_out: sum.bytes_out + usage.bytes_out,
+        })
+    }
+
+    /// Forgets what the commands of a slot have cost. No thread may be inside of the gate. O(threads).
+    pub(crate) fn forget_slot(&self, slot: u16) {
+        self.threads.iter().for_each(|thread| thread.slots.forget(slot));
     }
 
     /// Changes to the keyspace so far.

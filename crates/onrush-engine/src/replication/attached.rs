@@ -9,6 +9,9 @@ use super::introduction::Introduction;
 use super::role::Primary;
 use crate::clients::client::ClientHandle;
 
+/// One that has not been heard for so long, in milliseconds, is not waited for.
+const AWAKE_MS: i64 = 1_500;
+
 /// How far a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -161,6 +164,15 @@ impl Attached {
         self.all.lock().iter().any(|replica| replica.phase() == Phase::Online && replica.acknowledged() < offset)
     }
 
+    /// The same of those that were heard within [`AWAKE_MS`].
+    pub fn is_any_awake_behind(&self, offset: u64, now_ms: i64) -> bool {
+        let is_behind = |replica: &Arc<Replica>| {
+            let is_awake = replica.phase() == Phase::Online && replica.silent_ms(now_ms) <= AWAKE_MS;
+            is_awake && replica.acknowledged() < offset
+        };
+        self.all.lock().iter().any(is_behind)
+    }
+
     /// The offset that at least `count` replicas have acknowledged; `None` if there are fewer of them.
     pub fn acknowledged_by(&self, count: usize) -> Option<u64> {
         let all = self.all.lock();
@@ -168,6 +180,12 @@ impl Attached {
         let mut offsets: Vec<u64> = online.map(|replica| replica.acknowledged()).collect();
         offsets.sort_unstable_by(|one, other| other.cmp(one));
         count.checked_sub(1).and_then(|at| offsets.get(at)).copied()
+    }
+
+    /// The clients that are online replicas.
+    pub fn online(&self) -> Vec<u64> {
+        let all = self.all.lock();
+        all.iter().filter(|replica| replica.phase() == Phase::Online).map(|replica| replica.client.id).collect()
     }
 
     /// Whether all of them say by themselves what they have executed.

@@ -81,6 +81,8 @@ pub struct Link {
     pub state: LinkState,
     /// When something came over it.
     pub last_io: Option<Instant>,
+    /// When the data here was that of the primary last; `None`: it never was, or is only a part of it.
+    pub was_alike: Option<Instant>,
     /// Since when it is not connected; `None` if it is, or never was.
     pub down_since: Option<Instant>,
     /// Bytes of the stream that have come and are not executed yet.
@@ -199,6 +201,11 @@ impl Role {
         self.set_link(|link| *link = Link { down_since: primary.as_ref().map(|_| Instant::now()), ..Link::default() });
         self.set_bit(IS_REPLICA, primary.is_some());
         *self.primary.lock() = primary;
+    }
+
+    /// Whether the data of the primary is on its way, or is loaded.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.is_replica() && self.link().state == LinkState::Sync
     }
 
     /// The link to the primary.

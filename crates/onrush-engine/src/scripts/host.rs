@@ -14,6 +14,8 @@ use crate::batch::argv::Argv;
 use crate::batch::permission::not_permitted_in_script;
 use crate::blocking::serve::refuse_waiting;
 use crate::clients::session::States;
+use crate::cluster::redirect::refusal_in_script;
+use crate::cluster::slotted::slot_of;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
 use crate::error::{self, CommandError, Stop};
@@ -27,6 +29,8 @@ pub(crate) struct Rules {
     pub(crate) is_read_only: bool,
     /// It must not use more memory, unless it has changed something already.
     pub(crate) is_full: bool,
+    /// In a cluster it keeps to one slot.
+    pub(crate) keeps_to_slot: bool,
 }
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
@@ -35,6 +39,7 @@ const NOT_ALLOWED: CommandError = CommandError::fixed("ERR This Redis command is
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
 /// No client sees this: the script ends here.
 const BEGINS_ANEW: CommandError = CommandError::fixed("ERR the script begins anew");
+const NO_CLUSTER: CommandError = CommandError::fixed("ERR Can not run script on cluster, 'no-cluster' flag is set.");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
 /// What a script may do, by its flags and by how it was called. `flags` is `None` for a script without a shebang, which
@@ -45,6 +50,9 @@ const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script w
 pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules, CommandError> {
     let is_read_only = ctx.command.flags.contains(Flags::READONLY);
     let has = |flag| flags.is_some_and(|flags| flags.contains(flag));
+    if ctx.engine.cluster.is_some() && has(FunctionFlags::NO_CLUSTER) {
+        return Err(NO_CLUSTER);
+    }
     let is_full = ctx.commit.is_stuck();
     if flags.is_some() && !has(FunctionFlags::NO_WRITES) {
         if is_read_only {
@@ -62,6 +70,7 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
     Ok(Rules {
         is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
         is_full: is_full && !has(FunctionFlags::ALLOW_OOM),
+        keeps_to_slot: flags.is_some() && !has(FunctionFlags::ALLOW_CROSS_SLOT_KEYS),
     })
 }
 
@@ -77,6 +86,8 @@ pub(crate) struct ScriptHost<'a, 'c> {
     /// Whether it has the locks of some keys only.
     is_scoped: bool,
     has_written: bool,
+    /// The slot of the keys that it has worked on, in a cluster.
+    slot: Option<u16>,
     /// Whether it has done what cannot be done twice.
     has_effects: bool,
     is_recorded: bool,
@@ -120,6 +131,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
                 ctx.commit.begin_undo();
             }
         }
+        let slot = ctx.engine.cluster.is_some().then(|| slot_of(ctx.command, &ctx.argv)).flatten();
         Self {
             ctx,
             habit,
@@ -129,6 +141,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             is_outermost,
             is_scoped,
             has_written: false,
+            slot: slot.map(|slotted| slotted.slot),
             has_effects: false,
             is_recorded: true,
             changes: 0,
@@ -225,12 +238,21 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         Ok(())
     }
 
+    /// In a cluster a script calls commands only about keys that are here.
+    fn keep_to_slot(&mut self, command: &Command, argv: &Argv<'_>) -> Result<(), CommandError> {
+        if self.ctx.engine.cluster.is_none() {
+            return Ok(());
+        }
+        let slot = self.rules.keeps_to_slot.then_some(&mut self.slot);
+        refusal_in_script(self.ctx, command, argv, slot).map_or(Ok(()), Err)
+    }
+
     fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), CommandError> {
         let Ok(command) = self.ctx.engine.commands.resolve(&argv) else {
             self.errors.error(UNKNOWN.code());
             return Err(UNKNOWN);
         };
-        if let Err(refusal) = self.admit(command, &argv) {
+        if let Err(refusal) = self.admit(command, &argv).and_then(|()| self.keep_to_slot(command, &argv)) {
             self.errors.error(refusal.code());
             self.errors.rejected(command.id);
             return Err(refusal);

@@ -14,6 +14,8 @@ pub enum Purpose {
     LogBase,
     /// Replicas that need all data.
     Replicas,
+    /// Slots that go to another node of the cluster.
+    Slots,
 }
 
 /// Why a snapshot has no result.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use onrush_resp::REDIS_VERSION;
-use onrush_store::Shard;
+use onrush_store::{CutFacts, Db, Shard};
 
 use super::output::{NoResult, Output, Purpose};
 use super::underway::{Beginning, Cut, Underway, Usage};
@@ -68,7 +68,31 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
     let sizes = (0..keyspace.databases())
         .map(|db| keyspace.db(db).map_or((0, 0), |db| (db.len() as u64, db.volatile_len() as u64)))
         .collect();
-    let cut = Cut {
+    let cut = cut(shared, sizes, keyspace.cut());
+    let libraries = shared.scripts.libraries.all().iter().map(|library| library.text.clone()).collect();
+    let aux = aux(shared, &cut, purpose);
+    let compresses = shared.settings.rdb_compression.load(Relaxed);
+    let beginning = Beginning { purpose, output, compresses, aux, libraries, slots: None };
+    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), waits)
+}
+
+/// As [`begin`], of some slots of a node of a cluster alone, as commands: no other entry is looked at. The thread for snapshots
+/// goes on with it. O(slots named).
+pub fn begin_of_slots(shared: &Shared, output: Box<dyn Output>, slots: Vec<u16>) -> Option<Arc<Underway>> {
+    if shared.snapshots.underway().is_some() {
+        return None;
+    }
+    shared.log.flush();
+    let keyspace = &shared.keyspace;
+    let cut = cut(shared, vec![(0, 0)], keyspace.cut_shards(0, slots.iter().map(|slot| usize::from(*slot))));
+    let (aux, libraries) = (Vec::new(), Vec::new());
+    let beginning =
+        Beginning { purpose: Purpose::Slots, output, compresses: false, aux, libraries, slots: Some(slots) };
+    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), true)
+}
+
+fn cut(shared: &Shared, sizes: Vec<(u64, u64)>, facts: CutFacts) -> Cut {
+    Cut {
         started: shared.clock.now(),
         cut_ms: shared.clock.unix_ms(),
         changes: shared.stats.changes(),
@@ -76,13 +100,8 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
         lfu_decay_minutes: shared.settings.lfu_decay_minutes.load(Relaxed),
         threads: shared.threads(),
         sizes,
-        facts: keyspace.cut(),
-    };
-    let libraries = shared.scripts.libraries.all().iter().map(|library| library.text.clone()).collect();
-    let aux = aux(shared, &cut, purpose);
-    let compresses = shared.settings.rdb_compression.load(Relaxed);
-    let beginning = Beginning { purpose, output, compresses, aux, libraries };
-    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), waits)
+        facts,
+    }
 }
 
 fn usage(shared: &Shared) -> Usage {
@@ -176,6 +195,7 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, NoResult>) -> R
                 Purpose::File => "DB saved on disk",
                 Purpose::LogBase => "Append-only file rewritten",
                 Purpose::Replicas => "Data for replicas is ready",
+                Purpose::Slots => return Ok(()),
             };
             tracing::info!("{what}: {keys} keys, {mb:.1} MB in {:.2} seconds", took.as_secs_f64());
             Ok(())
@@ -195,7 +215,7 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
     let mut turn = Turn { began: Instant::now() };
     for db in 0..shared.keyspace.databases() {
         let Some(database) = shared.keyspace.db(db) else { continue };
-        for (_, shard) in database.shards() {
+        for shard in shards_of(underway, database) {
             let mut next = Some(0);
             while let Some(position) = next {
                 turn.give_way();
@@ -207,6 +227,14 @@ fn go_through(shared: &Shared, underway: &Underway, at: At, report: &mut Report)
             underway.save_taken();
             tell(report, underway);
         }
+    }
+}
+
+/// The shards that a snapshot is about.
+fn shards_of<'a>(underway: &'a Underway, database: &'a Db) -> Box<dyn Iterator<Item = &'a Shard> + 'a> {
+    match underway.slots() {
+        None => Box::new(database.shards().map(|(_, shard)| shard)),
+        Some(slots) => Box::new(slots.iter().map(|slot| database.shard(usize::from(*slot)))),
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Beginning {
     pub aux: Vec<(&'static str, String)>,
     /// The texts of the libraries of functions.
     pub libraries: Vec<Vec<u8>>,
+    /// The slots that it is about, if not about all data.
+    pub slots: Option<Vec<u16>>,
 }
 
 /// Encoded items of one thread, or commands.
@@ -105,6 +107,8 @@ struct Waiting {
 pub struct Underway {
     /// What it is for.
     pub purpose: Purpose,
+    /// The slots that it is about, if not about all data.
+    slots: Option<Vec<u16>>,
     /// When it began.
     pub started: Instant,
     /// The same in Unix milliseconds.
@@ -147,7 +151,7 @@ pub(super) struct Cut {
 
 impl Underway {
     pub(super) fn new(beginning: Beginning, cut: &Cut, is_behind: Arc<AtomicBool>) -> Self {
-        let Beginning { purpose, output, compresses, aux, libraries } = beginning;
+        let Beginning { purpose, output, compresses, aux, libraries, slots } = beginning;
         let takes_commands = output.takes_commands();
         let buffer = |compresses| {
             let commands = takes_commands.then(Vec::new);
@@ -155,6 +159,7 @@ impl Underway {
         };
         let underway = Self {
             purpose,
+            slots,
             started: cut.started,
             cut_ms: cut.cut_ms,
             changes: cut.changes,
@@ -202,6 +207,11 @@ impl Underway {
                 encoder.sizes(*keys, *expiring);
             }
         }
+    }
+
+    /// The slots that it is about, if not about all data.
+    pub(super) fn slots(&self) -> Option<&[u16]> {
+        self.slots.as_deref()
     }
 
     /// The buffer of the thread that goes through all entries.
@@ -273,7 +283,7 @@ impl Underway {
         let Buffer { encoder, commands, number: last } = &mut *buffer;
         let is_elsewhere = last.replace(number) != Some(number);
         if let Some(commands) = commands {
-            if is_elsewhere {
+            if is_elsewhere && self.purpose != Purpose::Slots {
                 push_command(commands, [&b"SELECT"[..], itoa::Buffer::new().format(number).as_bytes()].into_iter());
             }
             rebuild_value(record.key, value, record.expires_at_ms, &mut |args| {

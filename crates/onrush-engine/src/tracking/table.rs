@@ -252,7 +252,7 @@ mod tests {
     use onrush_store::{Keyspace, KeyspaceOptions};
 
     fn keyspace() -> Keyspace {
-        Keyspace::new(KeyspaceOptions { databases: 1, shards: 64, seed: Some(1) })
+        Keyspace::new(KeyspaceOptions { databases: 1, shards: 64, seed: Some(1), by_slot: false })
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::batch::admission::{admit, program_refusal, refuse};
 use crate::batch::execute::{is_http, note_timed};
 use crate::batch::permission::no_longer_permitted;
 use crate::clients::session::States;
+use crate::cluster::under_way::look_before_queue;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
 use crate::commit::Commit;
@@ -38,10 +39,17 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
     // Planning has checked the number of arguments.
     let is_limited = ctx.session.states.intersects(States::LOGGED_OUT | States::RESTRICTED)
         || !ctx.commit.has_entered()
+        || ctx.commit.have_routes_changed()
         || ctx.engine.may_restrict_writes()
         || ctx.session.monitor.is_some();
     if (planned.is_none() || is_limited || command.flags.contains(Flags::PROTECTED))
         && let Err(error) = admit(ctx, command, false)
+    {
+        return Some(Err(refuse(ctx, error).into()));
+    }
+    if planned.is_none()
+        && ctx.engine.cluster.is_some()
+        && let Err(error) = look_before_queue(ctx, command)
     {
         return Some(Err(refuse(ctx, error).into()));
     }

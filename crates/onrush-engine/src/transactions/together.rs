@@ -26,6 +26,15 @@ pub(crate) struct Rest<'a> {
     pub(crate) next: usize,
 }
 
+impl<'a> Rest<'a> {
+    /// The arguments of a run.
+    pub(crate) fn argv(&self, run: &Planned) -> Argv<'a> {
+        let Self { chunk, input, part, .. } = *self;
+        let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
+        Argv::new(&input[run.start..], ranges, &chunk.owned[part.owned.clone()])
+    }
+}
+
 /// What was executed after MULTI, up to EXEC.
 pub(crate) struct Together {
     /// Runs in the chunk, that of EXEC included.
@@ -54,6 +63,9 @@ pub(crate) fn execute_together(ctx: &mut Ctx<'_>, conditions: &Conditions, rest:
     let (first, last) = (runs.first()?, runs.last()?);
     let db = ctx.commit.db();
     let hashes = &chunk.hashes[first.hashes.0 as usize..last.hashes.1 as usize];
+    if ctx.engine.cluster.as_ref().is_some_and(|cluster| !cluster.is_free(hashes)) {
+        return None;
+    }
     if ctx.commit.lock_all(hashes.iter().map(|&hash| (db, hash))).is_err() {
         // EXEC tries again.
         return None;
@@ -76,18 +88,16 @@ fn is_simple(run: &Planned) -> bool {
 }
 
 /// Executes runs whose locks are held as one commit.
-fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], Rest { chunk, input, part, .. }: Rest<'_>) {
+fn execute_runs(ctx: &mut Ctx<'_>, runs: &[Planned], rest: Rest<'_>) {
     // The changes of earlier commands must not be logged again with this one's.
     let changes_before = std::mem::take(&mut ctx.changes);
     let mut changes = 0;
-    let owned = &chunk.owned[part.owned.clone()];
     let (engine, thread) = (ctx.engine, ctx.thread);
     ctx.commit.begin_nested();
     let mut inner = Ctx::new(engine, thread, &mut *ctx.session, &mut *ctx.out, &mut *ctx.commit);
     for run in runs {
-        let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
-        inner.argv = Argv::new(&input[run.start..], ranges, owned);
-        let hashes = &chunk.hashes[run.hashes.0 as usize..run.hashes.1 as usize];
+        inner.argv = rest.argv(run);
+        let hashes = &rest.chunk.hashes[run.hashes.0 as usize..run.hashes.1 as usize];
         inner.planned = PlannedKeys { first: run.first_key, step: run.step, hashes, shard: run.shard };
         let Some(command) = run.command else { continue };
         inner.command = command;

@@ -176,7 +176,9 @@ impl Transaction {
         let first_hash = self.hashes.len() as u32;
         self.hashes.extend_from_slice(planned.hashes);
         self.flags |= flags;
-        self.common_flags &= flags;
+        // It was admitted when it was queued.
+        let ends_sync = flags.contains(Flags::ENDS_SYNC);
+        self.common_flags &= if ends_sync { flags | Flags::LOADING } else { flags };
         self.commands.push(Queued {
             id,
             db: self.db,

@@ -281,7 +281,7 @@ mod tests {
     use onrush_store::{Keyspace, KeyspaceOptions};
 
     fn keyspace() -> Keyspace {
-        Keyspace::new(KeyspaceOptions { databases: 16, shards: 64, seed: Some(1) })
+        Keyspace::new(KeyspaceOptions { databases: 16, shards: 64, seed: Some(1), by_slot: false })
     }
 
     fn watched_key(keyspace: &Keyspace, db: u32, key: &[u8]) -> WatchedKey {

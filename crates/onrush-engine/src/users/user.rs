@@ -21,7 +21,7 @@ impl User {
         Arc::new(Self { name: name.into(), rights: RwLock::new(Arc::new(rights)) })
     }
 
-    /// The server itself, for commands that no client sends: it may do everything. Not one of [`Users`].
+    /// The server itself, for commands that no client sends: it may do everything. Not one of `Users`.
     pub fn server() -> Arc<Self> {
         Self::new(DEFAULT_USER, Rights::all(0))
     }

@@ -20,8 +20,6 @@ pub struct Directive {
     pub clamp: Option<(i64, i64)>,
     /// Why the directive has no effect, if so: its value is checked, kept and returned, but nothing reads it.
     pub no_effect: Option<&'static str>,
-    /// Why only the default is allowed, if so: any other value would promise what the server does not do.
-    pub only_default: Option<&'static str>,
 }
 
 bitflags! {
@@ -126,7 +124,7 @@ pub enum TextRule {
 
 const fn row(name: &'static str, kind: Kind, default: &'static str) -> Directive {
     let flags = Flags::empty();
-    Directive { name, alias: None, kind, default, flags, clamp: None, no_effect: None, only_default: None }
+    Directive { name, alias: None, kind, default, flags, clamp: None, no_effect: None }
 }
 
 pub(super) const fn boolean(name: &'static str, default: &'static str) -> Directive {
@@ -199,11 +197,6 @@ impl Directive {
 
     pub(super) const fn no_effect(mut self, why: &'static str) -> Self {
         self.no_effect = Some(why);
-        self
-    }
-
-    pub(super) const fn only_default(mut self, why: &'static str) -> Self {
-        self.only_default = Some(why);
         self
     }
 }

@@ -129,6 +129,28 @@ const SETS: &[(&str, &str)] = &[
     ("tls-auth-clients", "Whether clients have to show a certificate. `optional`: one that is shown must be good."),
     ("tls-protocols", "`TLSv1.2`, `TLSv1.3` or both; empty: both."),
     ("tls-replication", "Encrypts the link to the primary."),
+    ("tls-cluster", "Encrypts the links between nodes of a cluster; both ends show a certificate."),
+    ("cluster-enabled", "The server is a node of a cluster, with one database."),
+    ("cluster-config-file", "File in which a node keeps what it knows of the cluster; each node needs its own."),
+    ("cluster-port", "Port of the bus; 0 is the port of clients and 10,000."),
+    ("cluster-node-timeout", "Milliseconds of silence after which a node is taken for failed."),
+    ("cluster-replica-validity-factor", "How many of these times old the data of a replica may be that takes over; 0: any."),
+    ("cluster-replica-no-failover", "This replica takes over only when it is told to."),
+    ("cluster-allow-replica-migration", "Replicas go to primaries that have none; a primary that has lost all slots becomes a replica."),
+    ("cluster-migration-barrier", "Replicas that a primary keeps."),
+    ("cluster-require-full-coverage", "The cluster is down while a slot is nobody's."),
+    ("cluster-allow-reads-when-down", "Clients may read while the cluster is down."),
+    ("cluster-allow-pubsubshard-when-down", "Clients may use sharded channels while the cluster is down."),
+    ("cluster-slot-migration-log-max-len", "How many migrations of slots that are over CLUSTER GETSLOTMIGRATIONS lists."),
+    ("cluster-slot-stats-enabled", "The node counts CPU time and bytes by slot, for CLUSTER SLOT-STATS."),
+    ("cluster-link-sendbuf-limit", "Bytes that may wait for another node, beyond which its link is closed; 0 is 256 MB."),
+    ("cluster-announce-ip", "Address that others are told; empty: they see it."),
+    ("cluster-announce-port", "Port for clients that others are told; 0: the real one."),
+    ("cluster-announce-tls-port", "Port for TLS that others are told; 0: the real one."),
+    ("cluster-announce-bus-port", "Port of the bus that others are told; 0: the real one."),
+    ("cluster-announce-hostname", "Name of this host that others and clients are told."),
+    ("cluster-announce-human-nodename", "Name of this node that logs show."),
+    ("cluster-preferred-endpoint-type", "What clients are told of a node: its address, its host name, or nothing."),
     ("tls-ciphers", "Suites of TLS 1.2, named one by one; empty: all that are supported."),
     ("tls-ciphersuites", "Suites of TLS 1.3, likewise."),
     ("tls-prefer-server-ciphers", "The server's order of suites decides, not the client's."),
@@ -160,15 +182,12 @@ fn section() -> String {
         "These are checked, kept, answered by `CONFIG GET` and written by `CONFIG REWRITE`, and do nothing else.\n\n",
     );
     push_table(&mut text, "Why", |directive| directive.no_effect);
-    text.push_str("\n## Directives that only take their default\n\n");
-    text.push_str("Another value would promise something that the server does not do, so it is an error.\n\n");
-    push_table(&mut text, "Error", |directive| directive.only_default);
     text
 }
 
 /// The directives that do something.
 fn effective() -> impl Iterator<Item = &'static Directive> {
-    DIRECTIVES.iter().filter(|row| row.no_effect.is_none() && row.only_default.is_none())
+    DIRECTIVES.iter().filter(|row| row.no_effect.is_none())
 }
 
 /// What values a directive takes, in words.

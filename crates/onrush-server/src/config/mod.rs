@@ -292,11 +292,6 @@ impl Config {
         let is_save = matches!(directive.kind, Kind::SavePoints);
         let current = if is_save && !self.save_given { &no_points } else { &self.values[index] };
         let value = Value::parse(directive, words, current)?;
-        if let Some(why) = directive.only_default
-            && value != DEFAULTS[index]
-        {
-            return Err(why.into());
-        }
         self.save_given |= is_save;
         self.values[index] = value;
         Ok(())

@@ -205,18 +205,24 @@ impl FileText {
     }
 }
 
-/// Replaces `file` by `text`, with the old permissions; a crash leaves the old text or the new one.
+/// Replaces `file` by `text`, with the old permissions; a crash leaves the old text or the new one. When this returns, it leaves
+/// the new one.
 pub fn replace_file(file: &Path, text: &[u8]) -> io::Result<()> {
+    replace_file_unsynced(file, text)?;
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    File::open(directory)?.sync_all()
+}
+
+/// As [`replace_file`], but for some time a failure of the machine may still bring the old text back.
+fn replace_file_unsynced(file: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = temporary_name(file);
     write_new(&temporary, file, text).and_then(|()| fs::rename(&temporary, file)).inspect_err(|_| {
         // If the rename fails, the new file is useless.
         let _ = fs::remove_file(&temporary);
-    })?;
-    File::open(directory)?.sync_all()
+    })
 }
 
 fn write_new(temporary: &Path, file: &Path, text: &[u8]) -> io::Result<()> {

@@ -348,6 +348,48 @@ settings! {
     tls_auth_clients: &'static str = "tls-auth-clients",
     /// Whether links of replication are encrypted.
     tls_replication: bool = "tls-replication",
+    /// Whether the server is a node of a cluster.
+    cluster_enabled: bool = "cluster-enabled",
+    /// The file in which it keeps what it knows of the cluster.
+    cluster_config_file: String = "cluster-config-file",
+    /// The port of the bus; 0: the one of clients and 10,000.
+    cluster_port: u64 = "cluster-port",
+    /// Milliseconds of silence after which a node is taken for failed.
+    cluster_node_timeout: u64 = "cluster-node-timeout",
+    /// How many of these times a replica's data may be old for it to become a primary; 0: as old as it is.
+    cluster_replica_validity_factor: u64 = "cluster-replica-validity-factor",
+    /// Whether this replica never becomes a primary by itself.
+    cluster_replica_no_failover: bool = "cluster-replica-no-failover",
+    /// Whether a replica goes to a primary that has none, and a primary that has lost its slots becomes a replica.
+    cluster_allow_replica_migration: bool = "cluster-allow-replica-migration",
+    /// Replicas that a primary must keep.
+    cluster_migration_barrier: u64 = "cluster-migration-barrier",
+    /// Whether the cluster is down while a slot is nobody's.
+    cluster_require_full_coverage: bool = "cluster-require-full-coverage",
+    /// Whether clients may read while it is down.
+    cluster_allow_reads_when_down: bool = "cluster-allow-reads-when-down",
+    /// Whether clients may use sharded channels while it is down.
+    cluster_allow_pubsubshard_when_down: bool = "cluster-allow-pubsubshard-when-down",
+    /// Whether the node counts what the commands of each slot cost.
+    cluster_slot_stats_enabled: bool = "cluster-slot-stats-enabled",
+    /// Bytes that may wait to be sent to another node; 0: no limit.
+    cluster_link_sendbuf_limit: u64 = "cluster-link-sendbuf-limit",
+    /// Migrations of slots that are over and stay in the list.
+    cluster_slot_migration_log_max_len: u64 = "cluster-slot-migration-log-max-len",
+    /// The address that other nodes are told; empty: they see it.
+    cluster_announce_ip: String = "cluster-announce-ip",
+    /// The port for clients that they are told, if not 0.
+    cluster_announce_port: u64 = "cluster-announce-port",
+    /// The port for TLS that they are told, if not 0.
+    cluster_announce_tls_port: u64 = "cluster-announce-tls-port",
+    /// The port of the bus that they are told, if not 0.
+    cluster_announce_bus_port: u64 = "cluster-announce-bus-port",
+    /// The name of this host that they are told.
+    cluster_announce_hostname: String = "cluster-announce-hostname",
+    /// The name of this node that logs show.
+    cluster_announce_human_nodename: String = "cluster-announce-human-nodename",
+    /// Which name of a node clients are told.
+    cluster_preferred_endpoint_type: &'static str = "cluster-preferred-endpoint-type",
     /// Whether links of the cluster are encrypted.
     tls_cluster: bool = "tls-cluster",
     /// Versions of TLS; empty: all.

@@ -1,7 +1,7 @@
 //! The table of directives: every name Redis 7.4 and 8.2 know, and our own.
 //!
 //! Ranges and defaults are Redis's, apart from `bind`, whose default here is the loopback interface. A row that ends
-//! in `no_effect` or `only_default` says what the server does not do; `docs/configuration.md` lists those rows.
+//! in `no_effect` says what the server does not do; `docs/configuration.md` lists those rows.
 
 use super::directive::Kind::{
     Addresses, EnumSet, EventClasses, MemoryOrPercent, OomScores, OutputLimits, Percentiles, Permissions, Primary,
@@ -39,7 +39,6 @@ const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
 const WHO: &[&str] = &["no", "yes", "local"];
 const TLS_AUTH: &[&str] = &["no", "yes", "optional"];
 
-const NO_CLUSTER: &str = "there is no cluster mode";
 const NO_COMPRESSION: &str = "nodes of lists are not compressed";
 const NO_CRASH_REPORT: &str = "there is no crash report, and the watchdog is always on";
 const NO_CYCLES: &str = "connections are accepted as they come, without a limit for each cycle";
@@ -235,29 +234,28 @@ pub static DIRECTIVES: &[Directive] = &[
     one_of("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore")
         .no_effect("a command that fails in a replica is logged"),
     // Cluster.
-    boolean("cluster-enabled", "no").immutable().only_default("cluster mode is not supported yet"),
-    text("cluster-config-file", "nodes.conf").immutable().no_effect(NO_CLUSTER),
-    integer("cluster-port", 0, 65535, "0").immutable().no_effect(NO_CLUSTER),
-    integer("cluster-node-timeout", 0, I64_MAX, "15000").no_effect(NO_CLUSTER),
-    integer("cluster-replica-validity-factor", 0, I32_MAX, "10")
-        .alias("cluster-slave-validity-factor")
-        .no_effect(NO_CLUSTER),
-    boolean("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").no_effect(NO_CLUSTER),
-    boolean("cluster-allow-replica-migration", "yes").no_effect(NO_CLUSTER),
-    integer("cluster-migration-barrier", 0, I32_MAX, "1").no_effect(NO_CLUSTER),
-    boolean("cluster-require-full-coverage", "yes").no_effect(NO_CLUSTER),
-    boolean("cluster-allow-reads-when-down", "no").no_effect(NO_CLUSTER),
-    boolean("cluster-allow-pubsubshard-when-down", "yes").no_effect(NO_CLUSTER),
-    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").no_effect(NO_CLUSTER),
-    boolean("cluster-slot-stats-enabled", "no").no_effect(NO_CLUSTER),
-    integer("cluster-compatibility-sample-ratio", 0, 100, "0").no_effect(NO_CLUSTER),
-    text("cluster-announce-ip", "").no_effect(NO_CLUSTER),
-    integer("cluster-announce-port", 0, 65535, "0").no_effect(NO_CLUSTER),
-    integer("cluster-announce-tls-port", 0, 65535, "0").no_effect(NO_CLUSTER),
-    integer("cluster-announce-bus-port", 0, 65535, "0").no_effect(NO_CLUSTER),
-    special("cluster-announce-hostname", Text(Hostname), "").no_effect(NO_CLUSTER),
-    special("cluster-announce-human-nodename", Text(NodeName), "").no_effect(NO_CLUSTER),
-    one_of("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").no_effect(NO_CLUSTER),
+    boolean("cluster-enabled", "no").immutable(),
+    text("cluster-config-file", "nodes.conf").immutable(),
+    integer("cluster-port", 0, 65535, "0").immutable(),
+    integer("cluster-node-timeout", 0, I64_MAX, "15000").apply(),
+    integer("cluster-replica-validity-factor", 0, I32_MAX, "10").alias("cluster-slave-validity-factor").apply(),
+    boolean("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").apply(),
+    boolean("cluster-allow-replica-migration", "yes").apply(),
+    integer("cluster-migration-barrier", 0, I32_MAX, "1").apply(),
+    boolean("cluster-require-full-coverage", "yes").apply(),
+    boolean("cluster-allow-reads-when-down", "no").apply(),
+    boolean("cluster-allow-pubsubshard-when-down", "yes").apply(),
+    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").apply(),
+    integer("cluster-slot-migration-log-max-len", 0, I32_MAX, "1000").apply(),
+    boolean("cluster-slot-stats-enabled", "no").apply(),
+    integer("cluster-compatibility-sample-ratio", 0, 100, "0").no_effect("commands are not sampled"),
+    text("cluster-announce-ip", "").apply(),
+    integer("cluster-announce-port", 0, 65535, "0").apply(),
+    integer("cluster-announce-tls-port", 0, 65535, "0").apply(),
+    integer("cluster-announce-bus-port", 0, 65535, "0").apply(),
+    special("cluster-announce-hostname", Text(Hostname), "").apply(),
+    special("cluster-announce-human-nodename", Text(NodeName), "").apply(),
+    one_of("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").apply(),
     // TLS.
     integer("tls-port", 0, 65535, "0").apply(),
     text("tls-cert-file", "").reloads(),
@@ -271,7 +269,7 @@ pub static DIRECTIVES: &[Directive] = &[
     text("tls-ca-cert-dir", "").reloads(),
     one_of("tls-auth-clients", TLS_AUTH, "yes").apply(),
     boolean("tls-replication", "no"),
-    boolean("tls-cluster", "no").no_effect(NO_CLUSTER),
+    boolean("tls-cluster", "no").apply(),
     text("tls-protocols", "").apply(),
     text("tls-ciphers", "").apply(),
     text("tls-ciphersuites", "").apply(),

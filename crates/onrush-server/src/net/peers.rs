@@ -69,6 +69,7 @@ impl Peers {
             stream,
             selected_db,
             is_reused,
+            is_kept: false,
             unread: Vec::new(),
         };
         // Who refuses has seen it among those in use, or is seen here.
@@ -153,7 +154,8 @@ fn open_one(to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A connection in use. Dropped, it is closed.
+/// A connection in use. Dropped, it is broken off: what the other server has not got yet, it never gets. A command that the
+/// system would go on sending for minutes, when the network is back, could undo what has happened to its key meanwhile.
 struct Connection {
     peers: Arc<Peers>,
     host: Vec<u8>,
@@ -162,6 +164,7 @@ struct Connection {
     stream: Arc<TcpStream>,
     selected_db: Option<i64>,
     is_reused: bool,
+    is_kept: bool,
     /// Bytes behind the lines that were returned.
     unread: Vec<u8>,
 }
@@ -221,11 +224,12 @@ impl Peer for Connection {
         }
     }
 
-    fn keep(self: Box<Self>, selected_db: Option<i64>) {
+    fn keep(mut self: Box<Self>, selected_db: Option<i64>) {
         // Unexpected bytes would be taken for the next reply.
         if !self.unread.is_empty() {
             return;
         }
+        self.is_kept = true;
         let (host, port, stream) = (self.host.clone(), self.port.clone(), Arc::clone(&self.stream));
         let mut idle = self.peers.idle.lock();
         if idle.len() == KEPT_MAX {
@@ -237,6 +241,10 @@ impl Peer for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if !self.is_kept {
+            // It may be broken already.
+            let _ = socket2::SockRef::from(&*self.stream).set_linger(Some(Duration::ZERO));
+        }
         self.peers.used.lock().retain(|stream| !Arc::ptr_eq(stream, &self.stream));
     }
 }
@@ -264,6 +272,24 @@ mod tests {
         let new = connect(&peers, &port, true).unwrap();
         assert_eq!((new.is_reused(), new.selected_db(), peers.count()), (false, None, KEPT_MAX - 1));
         assert!(connect(&peers, "x", false).is_err() && connect(&peers, "99999", false).is_err());
+    }
+
+    #[test]
+    fn one_that_is_given_up_is_broken_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (peers, port) = (Arc::new(Peers::default()), listener.local_addr().unwrap().port().to_string());
+        let end = |peer: Box<dyn Peer>, keeps: bool| {
+            let (mut other, _) = listener.accept().unwrap();
+            if keeps {
+                peer.keep(None)
+            } else {
+                drop(peer)
+            }
+            peers.idle.lock().clear();
+            other.read(&mut [0]).map_err(|error| error.kind())
+        };
+        assert_eq!(end(connect(&peers, &port, true).unwrap(), false), Err(ErrorKind::ConnectionReset));
+        assert_eq!(end(connect(&peers, &port, true).unwrap(), true), Ok(0));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Ending {
         // Who sees that the end waits finds writes held back.
         server.settings.hold_writes(Hold::End, true);
         *self.until.lock() = Some(end);
-        if let Err(error) = tokio::task::spawn_blocking(|| server.hold_writes(Hold::End)).await {
+        if let Err(error) = tokio::task::spawn_blocking(move || server.hold_writes(Hold::End, timeout)).await {
             tracing::error!("Can't hold writes back: {error}");
         }
         while is_any_behind(server) && Instant::now() < end && self.left().is_some() {

@@ -19,6 +19,7 @@ use onrush_persist::storage::{Disk, not_a_file};
 use onrush_persist::threads;
 use parking_lot::{Mutex, RwLock};
 
+use crate::cluster;
 use crate::config::{Change, Config, ConfigSetError, Directive, UserLines, os_reason, replace_file};
 use crate::data::log_state::AppendOnly;
 use crate::data::snapshot_file::FileOutput;
@@ -238,6 +239,7 @@ impl Host {
         self.busy_poll_us.store(config.busy_poll_us, Relaxed);
         if let Some(engine) = self.engine.get() {
             engine.set(&options(config));
+            cluster::configure(engine, config);
         }
         if let Some(data) = self.data.get() {
             data.refresh(config);
@@ -374,6 +376,10 @@ impl Host {
     fn present_config(&self) -> Config {
         let config = self.config.read().clone();
         let Some(engine) = self.engine.get() else { return config };
+        if engine.cluster.is_some() {
+            // A node finds its primary in the file of nodes.
+            return config;
+        }
         match self.replica.wanted().unwrap_or_else(|| engine.replication.role.primary()) {
             Some(Primary { host, port }) => config.with_primary(&format!("{host} {port}")),
             None => config.with_primary(""),
@@ -569,6 +575,8 @@ impl Process for Host {
             Purpose::File => {}
             Purpose::LogBase => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base(),
             Purpose::Replicas => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_payload(),
+            // These make their outputs themselves.
+            Purpose::Slots => return Err(io::ErrorKind::Unsupported.into()),
         }
         let options = {
             let config = self.config.read();

@@ -16,6 +16,7 @@ use onrush_resp::REDIS_VERSION;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::cluster::Bus;
 use crate::config::{Config, fatal_error, os_reason};
 use crate::data::data_files::ServersFiles;
 use crate::data::loading::{begin_loading, load_at_start};
@@ -96,7 +97,8 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         tracing::warn!("{directive} has no effect: {why}");
     }
     // Programs that start a server by themselves look for this line and for those of its readiness.
-    tracing::info!("Running mode=standalone, port={}.", if config.port == 0 { config.tls_port } else { config.port });
+    let mode = if config.cluster_enabled { "cluster" } else { "standalone" };
+    tracing::info!("Running mode={mode}, port={}.", if config.port == 0 { config.tls_port } else { config.port });
     let contexts = match tls::is_used(&config) {
         true => Some(tls::Contexts::read(&config).map_err(|error| {
             tracing::warn!("Failed to configure TLS: {error}");
@@ -105,6 +107,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         false => None,
     };
     let listeners = Listeners::bind(&config)?;
+    let bus = Bus::open(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
     server.make_users()?;
@@ -128,7 +131,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         .map_err(text("Can't start the maintenance thread"))?;
     tracing::info!("Server initialized");
     let supervisor = Arc::new(supervisor);
-    let serving = serve(server, listeners, workers, Arc::clone(&supervisor));
+    let serving = serve(server, listeners, bus, workers, Arc::clone(&supervisor));
     let is_lost = runtime.block_on(serving).map_err(text("Can't serve"))?;
     // New clients are refused from here on.
     runtime.shutdown_background();
@@ -162,6 +165,7 @@ fn start_long_thread(server: &'static Server) -> std::io::Result<()> {
 async fn serve(
     server: &'static Server,
     mut listeners: Listeners,
+    bus: Option<Bus>,
     workers: Arc<[Arc<Mailbox>]>,
     supervisor: Arc<Supervisor>,
 ) -> std::io::Result<bool> {
@@ -174,6 +178,9 @@ async fn serve(
     let saved = begin_loading(server).map_err(std::io::Error::other)?;
     if server.host.config.read().durability_replicas > 0 {
         begin_stream(server.engine())?;
+    }
+    if let Some(bus) = bus {
+        bus.start(server).map_err(std::io::Error::other)?;
     }
     let (listening, changes) = listeners.open(&server.host.config.read());
     server.host.start_changing(listening)?;

@@ -52,6 +52,8 @@ pub fn options(config: &Config) -> Options {
         durability_replicas: config.durability_replicas as u32,
         durability_replicas_timeout_ms: config.durability_replicas_timeout,
         backlog_bytes: config.repl_backlog_size,
+        // Without a cluster there are no slots.
+        counts_slots: config.cluster_enabled && config.cluster_slot_stats_enabled,
         replicas_min: if config.min_replicas_max_lag > 0 { config.min_replicas_to_write as u32 } else { 0 },
         replica: ReplicaOptions {
             is_read_only: config.replica_read_only,

@@ -38,6 +38,7 @@ impl Server {
     pub fn new(config: Config, config_file: Option<PathBuf>) -> std::io::Result<&'static Self> {
         let commands = CommandTable::new(FAMILIES).renamed(&config.renamed_commands).map_err(std::io::Error::other)?;
         let (options, databases, workers) = (options(&config), config.databases, config.workers);
+        let is_clustered = config.cluster_enabled;
         let host: &'static Host = Box::leak(Box::new(Host::new(config, config_file)));
         let parts = Parts {
             options,
@@ -46,6 +47,7 @@ impl Server {
             time: TimeSource::SYSTEM,
             seed: random_u64(),
             hash_seed: None,
+            is_clustered,
             process: host,
             ..Parts::default()
         };
@@ -99,6 +101,6 @@ impl Deref for Server {
 }
 
 /// An unpredictable number, from the standard library's hash seeds.
-fn random_u64() -> u64 {
+pub fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -363,6 +363,7 @@ fn begin_empty(server: &'static Server, total_bytes: u64) -> Result<(), End> {
         std::thread::sleep(LOOK_PERIOD);
     };
     server.loading.begin(server.clock.unix_ms() / 1000, total_bytes);
+    server.replication.role.set_link(|facts| facts.was_alike = None);
     empty(server.engine());
     drop(alone);
     Ok(())

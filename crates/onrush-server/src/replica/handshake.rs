@@ -115,13 +115,16 @@ fn hand_over(server: &Server, link: &mut Link, position: &Position) -> Result<An
 /// What a primary replies that is asked to be one.
 const IS_PRIMARY: &str = "can't be sent to a master";
 
+/// The highest offset that a primary may begin with: so much more fits behind it that nobody will count to the end.
+const OFFSET_MAX: i64 = i64::MAX / 2;
+
 fn parse(reply: &str) -> Result<Answer, End> {
     let mut words = reply.split(' ');
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("+CONTINUE", None, _) => Ok(Answer::Continues(None)),
         ("+CONTINUE", Some(id), None) if is_id(id) => Ok(Answer::Continues(Some(id.to_owned()))),
         ("+FULLRESYNC", Some(id), Some(offset))
-            if is_id(id) && offset.parse::<i64>().is_ok_and(|offset| offset >= 0) =>
+            if is_id(id) && offset.parse::<i64>().is_ok_and(|offset| (0..OFFSET_MAX).contains(&offset)) =>
         {
             let offset = offset.parse().unwrap_or_default();
             Ok(Answer::SendsAll(Position { id: id.to_owned(), offset }))

@@ -131,11 +131,13 @@ fn try_follow(
         handshake::Answer::SendsAll(position) => {
             role.set_link(|facts| facts.state = LinkState::Sync);
             *follower = None;
+            crate::cluster::forget_told(server);
             epoch = full_sync::receive(server, &mut link, position)?;
         }
     }
     role.set_link(|facts| {
-        *facts = LinkFacts { state: LinkState::Connected, last_io: Some(Instant::now()), ..LinkFacts::default() }
+        let now = Some(Instant::now());
+        *facts = LinkFacts { state: LinkState::Connected, last_io: now, was_alike: now, ..LinkFacts::default() }
     });
     let end = follower.get_or_insert_with(|| Follower::new(server)).follow(server, &mut link, epoch);
     if server.replication.history.epoch() != epoch {
@@ -150,7 +152,7 @@ fn note_down(server: &Server) {
     server.replication.role.set_link(|link| {
         let down_since = if link.state == LinkState::Connected { None } else { link.down_since };
         let down_since = down_since.or_else(|| Some(Instant::now()));
-        *link = LinkFacts { down_since, last_io: link.last_io, ..LinkFacts::default() };
+        *link = LinkFacts { down_since, last_io: link.last_io, was_alike: link.was_alike, ..LinkFacts::default() };
     });
 }
 

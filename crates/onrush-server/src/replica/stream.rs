@@ -99,6 +99,8 @@ impl Follower {
         let mut scan = StreamScan::default();
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
+        // What is here may be on the disk since long ago.
+        told.note(server);
         told.tell(server, link)?;
         // While data was loaded nobody has looked whether the primary is silent.
         link.begin_anew();
@@ -106,7 +108,7 @@ impl Follower {
         self.epoch = epoch;
         loop {
             let mut is_asked = false;
-            while let Some(part) = scan.next(link.bytes()).map_err(|error| End::Failed(error.to_string()))? {
+            while let Some(part) = scan.next(link.bytes()).map_err(|error| self.need_all(server, &error.to_string()))? {
                 let (Part::Commands { len, .. } | Part::AckWanted { len }) = part;
                 match part {
                     Part::Commands { .. } => self.execute(server, &link.bytes()[..len])?,
@@ -128,32 +130,35 @@ impl Follower {
                 }
             }
             let (unread_bytes, last_io) = (link.bytes().len() as u64, link.last_io());
-            server
-                .replication
-                .role
-                .set_link(|facts| (facts.unread_bytes, facts.last_io) = (unread_bytes, Some(last_io)));
+            server.replication.role.set_link(|facts| {
+                (facts.unread_bytes, facts.last_io, facts.was_alike) = (unread_bytes, Some(last_io), Some(last_io));
+            });
             listed.update(self.inner.client(), unread_bytes, last_io);
             let part_bytes_max = server.host.config.read().client_query_buffer_limit.max(PART_BYTES_MAX_MIN);
             if listed.handle.is_killed() {
                 return Err(End::Failed(CLOSED_BY_CLIENT.to_owned()));
             }
             if unread_bytes > part_bytes_max {
-                // The same would come again: with all data it has been executed.
-                let held = server.host.replica.hold_stream();
-                if server.replication.history.epoch() == self.epoch {
-                    server.replication.take_over(Position { id: server.new_replid(), offset: 0 });
-                }
-                drop(held);
-                return Err(End::Failed(format!(
-                    "a command or transaction has more bytes than client-query-buffer-limit ({part_bytes_max}); this \
-                     replica needs all data"
-                )));
+                let why = format!(
+                    "a command or transaction has more bytes than client-query-buffer-limit ({part_bytes_max})"
+                );
+                return Err(self.need_all(server, &why));
             }
             if is_asked || told.is_due(server) {
                 told.tell(server, link)?;
             }
             link.wait().map_err(End::failed("following"))?;
         }
+    }
+
+    /// Something in the stream cannot be executed. The same would come again; with all data it has been executed.
+    #[cold]
+    fn need_all(&self, server: &'static Server, why: &str) -> End {
+        let _held = server.host.replica.hold_stream();
+        if server.replication.history.epoch() == self.epoch {
+            server.replication.take_over(Position { id: server.new_replid(), offset: 0 });
+        }
+        End::Failed(format!("{why}; this replica needs all data"))
     }
 
     /// Executes whole commands of the stream.

@@ -15,4 +15,4 @@ mod thread;
 
 pub use payload::PayloadOutput;
 pub use service::Service;
-pub use thread::{count_good, start};
+pub use thread::{GETACK, count_good, start};

@@ -38,7 +38,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// `PING` as it stands in the stream.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 /// The question how far replicas are.
-const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+pub const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 /// Starts the thread, which ends with the process.
 ///
@@ -122,6 +122,7 @@ impl Thread {
             self.turns();
             end_waits(self.server.engine());
             self.server.replication.held.look(&self.server.replication);
+            self.server.replication.held.give_up(Instant::now());
             if self.server.replication.must_send() {
                 self.server.log.wake();
             }
@@ -145,6 +146,9 @@ impl Thread {
             && self.server.replication.held.is_empty()
         {
             None
+        } else if !self.server.replication.held.is_empty() {
+            // Replies wait for a time that is told in milliseconds.
+            Some(RETRY_AFTER)
         } else {
             Some(TICK.saturating_sub(self.ticked.elapsed()))
         };
@@ -412,7 +416,6 @@ impl Thread {
                 replication.tell_replicas(self.server.engine(), PING);
             }
         }
-        self.server.replication.held.give_up(Instant::now());
         count_good(self.server);
         // What is on the disk takes no memory.
         let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());

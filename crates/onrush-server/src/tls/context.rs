@@ -33,6 +33,9 @@ pub struct Contexts {
     /// For connections of this server to other ones: links of replication and cluster, and MIGRATE. There is none without
     /// authorities.
     pub links: Option<Arc<ClientConfig>>,
+    /// For other nodes that connect to the bus of the cluster: they always have to show a certificate. There is none without
+    /// `tls-cluster`.
+    pub bus: Option<Arc<ServerConfig>>,
 }
 
 impl Contexts {
@@ -73,7 +76,11 @@ impl Contexts {
             (cert, key) => parts.identity(cert, key, &config.tls_client_key_file_pass)?,
         };
         let links = if parts.roots.is_empty() { None } else { Some(Arc::new(parts.links(as_client)?)) };
-        Ok(Self { server: Arc::new(parts.server(own, config)?), links })
+        let bus = match config.tls_cluster {
+            true => Some(Arc::new(parts.server(Arc::clone(&own), config, "yes")?)),
+            false => None,
+        };
+        Ok(Self { server: Arc::new(parts.server(own, config, config.tls_auth_clients)?), links, bus })
     }
 }
 
@@ -100,12 +107,12 @@ impl Parts {
         }
     }
 
-    fn server(&self, own: Arc<SingleCertAndKey>, config: &Config) -> Result<ServerConfig, String> {
+    fn server(&self, own: Arc<SingleCertAndKey>, config: &Config, auth_clients: &str) -> Result<ServerConfig, String> {
         let text = |error: Error| reason(&error);
         let mut server = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&self.versions)
             .map_err(text)?
-            .with_client_cert_verifier(self.client_verifier(config.tls_auth_clients)?)
+            .with_client_cert_verifier(self.client_verifier(auth_clients)?)
             .with_cert_resolver(own);
         server.ignore_client_order = config.tls_prefer_server_ciphers;
         if config.tls_session_caching {

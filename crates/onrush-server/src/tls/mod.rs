@@ -1,6 +1,6 @@
 //! TLS: what the `tls-*` directives say, as configurations of rustls, and the encrypted byte stream of a client.
 //!
-//! [`Contexts`] are made from a [`Config`] at start and again by CONFIG SET; connections keep those that they began
+//! [`Contexts`] are made from a [`Config`](crate::config::Config) at start and again by CONFIG SET; connections keep those that they began
 //! with. One of its two configurations is for clients that connect, the other for connections that this server opens to
 //! other servers. A [`handshake`] runs on a thread of its own ([`service`]), so that no worker waits for one or spends
 //! its time on keys. What comes out is a [`stream::TlsStream`], which the connection's worker reads and writes.

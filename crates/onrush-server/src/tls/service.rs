@@ -28,6 +28,11 @@ impl Service {
         self.contexts.read().as_ref().map(|contexts| Arc::clone(&contexts.server))
     }
 
+    /// For other nodes that connect to the bus of the cluster; `None`: there is no `tls-cluster`.
+    pub fn bus(&self) -> Option<Arc<ServerConfig>> {
+        self.contexts.read().as_ref()?.bus.clone()
+    }
+
     /// For connections of this server to other ones; `None`: there are no certificates of authorities.
     pub fn links(&self) -> Option<Arc<ClientConfig>> {
         self.contexts.read().as_ref()?.links.clone()

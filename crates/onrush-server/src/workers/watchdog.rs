@@ -1,7 +1,7 @@
 //! The watchdog: a thread that checks whether the workers finish their rounds. It logs the command that keeps one from
-//! it, and sees to it that new connections come to other workers. It also bounds the end of the process. The only locks that
-//! it takes, those of a mailbox and of the snapshot under way, are held for moments, so a thread that hangs cannot make it
-//! hang.
+//! it, and sees to it that new connections come to other workers. It also bounds the end of the process, and has a node of a
+//! cluster execute nothing while its bus stands still. The only locks that it takes, those of a mailbox, of the snapshot under
+//! way and of the node, are held for moments, so a thread that hangs cannot make it hang.
 
 use std::io;
 use std::sync::Arc;
@@ -33,10 +33,11 @@ const END_LOOKS_MAX: u32 = 300;
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
     threads::start("watchdog", move || {
         let mut watched: Vec<Watched> = workers.iter().map(|_| Watched::default()).collect();
-        let mut end = Standstill::default();
+        let (mut end, mut bus) = (Standstill::default(), Bus::default());
         loop {
             std::thread::sleep(PERIOD);
             bound_end(server, &mut end);
+            bus.look(server);
             for (thread, (worker, watched)) in workers.iter().zip(&mut watched).enumerate() {
                 let stats = &server.stats.threads[thread];
                 // A worker that has not begun to execute anything waits for its turn on a processor.
@@ -76,6 +77,37 @@ fn bound_end(server: &Server, end: &mut Standstill) {
         tracing::error!("The data is not saved, exit code 1: the disk has not answered for {} s", time.as_secs());
         crate::log::wait();
         signal_hook::low_level::exit(1);
+    }
+}
+
+/// The bus of the cluster. While it stands still, as its file of nodes cannot be written, other nodes hear nothing of this one,
+/// and its replica takes over after a node timeout.
+#[derive(Default)]
+struct Bus {
+    rounds: u64,
+    /// Looks since its last round.
+    looks: u32,
+}
+
+impl Bus {
+    fn look(&mut self, server: &Server) {
+        let Some(cluster) = &server.cluster else { return };
+        let rounds = cluster.bus_rounds.load(Relaxed);
+        // Before its first round the data is loaded.
+        self.looks = if rounds == self.rounds && rounds > 0 { self.looks + 1 } else { 0 };
+        self.rounds = rounds;
+        if self.looks == 0 || cluster.is_going_down() {
+            return;
+        }
+        let Ok(timeout_ms) = cluster.node.lock().map(|state| state.cluster.options().node_timeout_ms) else { return };
+        let silent = PERIOD * self.looks;
+        if silent.as_millis() >= u128::from(timeout_ms) {
+            tracing::warn!(
+                "The bus of the cluster has stood still for {} s: commands are refused until it goes on",
+                silent.as_secs_f32()
+            );
+            cluster.go_down();
+        }
     }
 }
 

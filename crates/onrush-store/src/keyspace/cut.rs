@@ -5,7 +5,7 @@
 //! snapshot is under way, the bits of a table and of all its entries are equal.
 
 use crate::keyspace::bucket::{Located, PREFETCH_AHEAD};
-use crate::{Cleared, Db, Entry, Frozen, KeyHash, Keyspace, Table};
+use crate::{Cleared, Entry, Frozen, KeyHash, Keyspace, Shard, Table};
 
 /// Facts about the data at a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +69,15 @@ impl Cleared {
     }
 }
 
-impl Db {
-    fn cut(&self) -> CutFacts {
-        let mut facts = CutFacts::default();
-        for (_, shard) in self.shards() {
-            let mut table = shard.lock();
-            table.cut();
-            facts.entries += table.len();
-            facts.has_timed_fields |= table.has_timed_fields();
-        }
-        facts
+fn cut<'a>(shards: impl Iterator<Item = &'a Shard>) -> CutFacts {
+    let mut facts = CutFacts::default();
+    for shard in shards {
+        let mut table = shard.lock();
+        table.cut();
+        facts.entries += table.len();
+        facts.has_timed_fields |= table.has_timed_fields();
     }
+    facts
 }
 
 impl Keyspace {
@@ -88,11 +86,16 @@ impl Keyspace {
     pub fn cut(&self) -> CutFacts {
         let mut facts = CutFacts::default();
         for db in (0..self.databases()).filter_map(|db| self.db(db)) {
-            let CutFacts { entries, has_timed_fields } = db.cut();
+            let CutFacts { entries, has_timed_fields } = cut(db.shards().map(|(_, shard)| shard));
             facts.entries += entries;
             facts.has_timed_fields |= has_timed_fields;
         }
         facts
+    }
+
+    /// As [`Keyspace::cut`], of some shards of a database alone: all others stay as they are. O(these shards).
+    pub fn cut_shards(&self, db: usize, shards: impl Iterator<Item = usize>) -> CutFacts {
+        self.db(db).map_or_else(CutFacts::default, |db| cut(shards.map(|shard| db.shard(shard))))
     }
 }
 

@@ -32,12 +32,14 @@ pub struct KeyspaceOptions {
     pub shards: usize,
     /// Makes the key hashes the same in every run, for tests and measurements; `None` draws a seed.
     pub seed: Option<u64>,
+    /// Whether each shard is a slot of a cluster; there are [`SHARDS_MAX`] then.
+    pub by_slot: bool,
 }
 
 impl Default for KeyspaceOptions {
     /// 16 databases of [`SHARDS_DEFAULT`] shards, a random seed.
     fn default() -> Self {
-        KeyspaceOptions { databases: 16, shards: SHARDS_DEFAULT, seed: None }
+        KeyspaceOptions { databases: 16, shards: SHARDS_DEFAULT, seed: None, by_slot: false }
     }
 }
 
@@ -54,16 +56,17 @@ impl Keyspace {
     /// # Panics
     /// When the options are out of their ranges.
     pub fn new(options: KeyspaceOptions) -> Self {
-        let shards = options.shards;
+        let shards = if options.by_slot { SHARDS_MAX } else { options.shards };
         assert!(options.databases > 0, "a keyspace has at least one database");
         assert!(
             shards.is_power_of_two() && shards <= SHARDS_MAX,
             "the number of shards is a power of two, at most {SHARDS_MAX}"
         );
+        let hasher = options.seed.map_or_else(Hasher::random, Hasher::seeded);
         Keyspace {
             databases: (0..options.databases).map(|_| OnceLock::new()).collect(),
             shards,
-            hasher: options.seed.map_or_else(Hasher::random, Hasher::seeded),
+            hasher: if options.by_slot { hasher.by_slot() } else { hasher },
         }
     }
 
@@ -133,7 +136,7 @@ mod tests {
     use crate::{NewValue, ValueRef};
 
     fn keyspace(shards: usize) -> Keyspace {
-        Keyspace::new(KeyspaceOptions { databases: 3, shards, seed: Some(8) })
+        Keyspace::new(KeyspaceOptions { databases: 3, shards, seed: Some(8), by_slot: false })
     }
 
     fn put(keyspace: &Keyspace, db: usize, n: i64, expire: Option<i64>) {

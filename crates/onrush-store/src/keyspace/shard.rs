@@ -115,6 +115,17 @@ impl Shard {
         self.len.load(Relaxed) as usize
     }
 
+    /// At most `count` of the keys, in no order. Locks the shard; O(count).
+    pub fn keys(&self, count: usize) -> Vec<Vec<u8>> {
+        let (mut keys, mut position) = (Vec::new(), Some(0));
+        let table = self.lock();
+        while let Some(at) = position.filter(|_| keys.len() < count) {
+            position = table.scan(at, &mut |entry| keys.push(entry.key().to_vec()));
+        }
+        keys.truncate(count);
+        keys
+    }
+
     /// Whether there are no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {

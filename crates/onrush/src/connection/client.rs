@@ -320,6 +320,7 @@ impl Client {
     }
 
     fn connector(&self, config: ConnectionConfig) -> Connector {
-        Connector { info: self.info.clone(), config, tls: self.tls.clone(), finder: Arc::clone(&self.finder) }
+        let connector = Connector::new(self.info.clone(), config, self.tls.clone());
+        Connector { finder: Arc::clone(&self.finder), ..connector }
     }
 }

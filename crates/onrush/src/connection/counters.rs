@@ -33,6 +33,22 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The sums of those of two connections.
+    pub(crate) fn plus(self, other: Counters) -> Counters {
+        Counters {
+            commands: self.commands + other.commands,
+            replies: self.replies + other.replies,
+            lost: self.lost + other.lost,
+            in_flight: self.in_flight + other.in_flight,
+            queued_bytes: self.queued_bytes + other.queued_bytes,
+            batches: self.batches + other.batches,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_bytes: self.received_bytes + other.received_bytes,
+            reconnects: self.reconnects + other.reconnects,
+            retries: self.retries + other.retries,
+        }
+    }
+
     /// With what the queue knows.
     pub(crate) fn of_commands(mut self, commands: u64, queued_bytes: usize) -> Counters {
         self.commands = commands;

@@ -130,6 +130,32 @@ impl Connection {
         Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
     }
 
+    /// A connection whose first link is made while commands wait for it already. It reconnects as any other.
+    ///
+    /// Must be called within a runtime.
+    pub(crate) fn open_later(connector: Arc<Connector>) -> Connection {
+        let shared = Shared::new(connector.config.queue_bytes_max, Outlet::broadcast(), false);
+        let shared = Arc::new(shared);
+        let backoff = connector.config.backoff.clone().unwrap_or_default();
+        Driver::spawn_later(shared.clone(), (*connector).clone(), backoff);
+        Connection::driven(shared, connector, Instant::now())
+    }
+
+    /// Closes the connection at once: what was not sent fails as not sent, and the fate of what was sent is unknown.
+    pub(crate) fn cut_off(&self) {
+        self.inner.leases.close();
+        self.inner.shared.abandon();
+        self.inner.shared.close(RedisError::closed());
+    }
+
+    fn driven(shared: Arc<Shared>, connector: Arc<Connector>, made: Instant) -> Connection {
+        let leases = Arc::new(Leases::new(connector.config.leases_max, connector.config.lease_limits));
+        let _use = Some(Use(shared.clone()));
+        let inner = Arc::new(Inner { shared, connector, leases, made, _use });
+        login::keep_logged_in(&inner);
+        Connection { inner }
+    }
+
     async fn open_with(
         connector: Arc<Connector>,
         outlet: Outlet,
@@ -152,11 +178,7 @@ impl Connection {
             if home.is_some() { connector.connect(&shared).await } else { connector.connect_first(&shared).await };
         let link = link?;
         Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
-        let leases = Arc::new(Leases::new(config.leases_max, config.lease_limits));
-        let _use = Some(Use(shared.clone()));
-        let inner = Arc::new(Inner { shared, connector, leases, made, _use });
-        login::keep_logged_in(&inner);
-        Ok(Connection { inner })
+        Ok(Connection::driven(shared, connector, made))
     }
 
     /// The protocol agreed on with the server.
@@ -401,14 +423,14 @@ impl Connection {
     }
 
     /// Notes scripts that another client has flushed: the next call loads them again.
-    fn forget_unknown(&self, scripts: &[Script], replies: &[Value]) {
+    pub(crate) fn forget_unknown(&self, scripts: &[Script], replies: &[Value]) {
         let is_unknown = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
         if !scripts.is_empty() && replies.iter().any(is_unknown) {
             scripts.iter().for_each(|script| self.inner.shared.forget_script(script));
         }
     }
 
-    async fn request_batch_here(
+    pub(crate) async fn request_batch_here(
         &self,
         packed: Packed<'_>,
         whole: bool,

@@ -205,7 +205,7 @@ pub(crate) fn loading(results: &[RedisResult<Value>]) -> Option<RedisError> {
 }
 
 /// Splits the replies to MULTI, the queued commands and EXEC.
-fn transaction_results(mut replies: Vec<Value>, count: usize) -> Option<Vec<RedisResult<Value>>> {
+pub(crate) fn transaction_results(mut replies: Vec<Value>, count: usize) -> Option<Vec<RedisResult<Value>>> {
     let exec = replies.pop().unwrap_or(Value::Nil);
     match exec {
         Value::Nil => None,

@@ -82,6 +82,11 @@ impl Msg {
         Some(Msg { channel: parts.next()?, pattern, payload: parts.next()?, after_gap: false })
     }
 
+    /// The same, with or without a gap before it.
+    pub(crate) fn behind_gap(self, after_gap: bool) -> Msg {
+        Msg { after_gap, ..self }
+    }
+
     /// The channel it was published on.
     ///
     /// # Errors
@@ -270,7 +275,7 @@ impl Drop for PubSubStream {
 }
 
 /// The subscription that the server has refused to make again, if the push tells of one.
-fn refusal(push: &PushInfo) -> Option<(Vec<u8>, ServerError)> {
+pub(crate) fn refusal(push: &PushInfo) -> Option<(Vec<u8>, ServerError)> {
     match push.data.as_slice() {
         [name, Value::ServerError(error)] => Some((name.as_bytes()?.to_vec(), error.clone())),
         _ => None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::cluster::node::Alarm;
 use crate::connection::client::ConnectionConfig;
 use crate::connection::queue::Shared;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
@@ -58,9 +59,17 @@ pub(crate) struct Connector {
     pub tls: TlsContext,
     /// Finds the primary, if Sentinels have to be asked.
     pub finder: Arc<Finder>,
+    /// Of a node of a cluster: notes whether it can be reached.
+    pub alarm: Option<Arc<Alarm>>,
+    /// Whether each connection says READONLY, so that a replica in a cluster answers reads.
+    pub readonly: bool,
 }
 
 impl Connector {
+    pub(crate) fn new(info: ConnectionInfo, config: ConnectionConfig, tls: TlsContext) -> Connector {
+        Connector { info, config, tls, finder: Arc::default(), alarm: None, readonly: false }
+    }
+
     /// Connects, logs in, and brings a new connection to the state that `shared` remembers: loaded scripts,
     /// subscriptions.
     pub(crate) async fn connect(&self, shared: &Shared) -> RedisResult<Link> {
@@ -89,6 +98,9 @@ impl Connector {
 
     /// Tells the observer what has become of a connection.
     pub(crate) fn tell(&self, event: ConnectionEvent<'_>) {
+        if let Some(alarm) = &self.alarm {
+            alarm.note(&event);
+        }
         if let Some(SharedObserver(observer)) = &self.config.observer {
             observer.connection(&self.info.addr.to_string(), event);
         }
@@ -196,6 +208,9 @@ impl Connector {
         if let Some(cache) = shared.cache() {
             cache.tracking(&mut commands);
             names.push("CLIENT TRACKING");
+        }
+        if self.readonly {
+            add_to(&mut commands, &mut names, "READONLY", &[b"READONLY"]);
         }
         if self.config.ready_check {
             add_to(&mut commands, &mut names, READY, &[b"PING"]);

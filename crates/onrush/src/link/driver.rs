@@ -147,6 +147,26 @@ impl Driver {
         });
     }
 
+    /// Starts with making the first link; commands may be queued already.
+    pub(crate) fn spawn_later(shared: Arc<Shared>, connector: Connector, backoff: Backoff) {
+        let guard = CloseGuard(shared.clone());
+        tokio::spawn(async move {
+            let _guard = guard;
+            let clock = Clock::new(connector.config.response_timeout, connector.config.ping_interval);
+            let driver = Driver { shared, connector, backoff: Some(backoff.clone()), clock, home: None };
+            driver.begin(&backoff).await;
+        });
+    }
+
+    async fn begin(mut self, backoff: &Backoff) {
+        let cause = RedisError::new(ErrorKind::Io, "there is no connection yet");
+        match self.reconnect(backoff, &mut 0, cause).await {
+            Ok(Some(link)) => self.run(link).await,
+            Ok(None) => {}
+            Err(error) => self.shared.close(error.with_fate(Fate::NotSent)),
+        }
+    }
+
     async fn run(mut self, mut link: Link) {
         let shared = self.shared.clone();
         // Attempts to connect since the last useful link.
@@ -187,6 +207,8 @@ impl Driver {
                 Ok(None) => return,
                 Err(error) => return shared.close(error.with_fate(Fate::NotSent)),
             };
+            shared.tally.reconnect();
+            telemetry::reconnected(&self.connector.info.addr, attempts);
             if has_gap && !link.has_unsettled() {
                 shared.outlet.send(PushInfo { kind: PushKind::Resubscribed, data: Vec::new() });
             }
@@ -261,11 +283,7 @@ impl Driver {
             });
             match connected.await {
                 None => return Ok(None),
-                Some(Ok(link)) => {
-                    self.shared.tally.reconnect();
-                    telemetry::reconnected(&self.connector.info.addr, *attempts);
-                    return Ok(Some(link));
-                }
+                Some(Ok(link)) => return Ok(Some(link)),
                 Some(Err(error)) => {
                     telemetry::not_connected(&self.connector.info.addr, *attempts, &error);
                     loading = if error.is_loading() { loading.saturating_add(1) } else { 0 };

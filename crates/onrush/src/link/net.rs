@@ -76,6 +76,9 @@ impl Stream {
             ConnectionAddr::Sentinel(_) => {
                 Err(RedisError::new(ErrorKind::Client, "a Sentinel has told no address of a server"))
             }
+            ConnectionAddr::Cluster(_) => {
+                Err(RedisError::new(ErrorKind::InvalidClientConfig, "a cluster is connected to by ClusterClient"))
+            }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;

@@ -44,6 +44,28 @@ pub enum ConnectionAddr {
     /// The primary of a group, which Sentinels tell at each connection. When it is lost, or is a primary no more (it says
     /// READONLY), they are asked again.
     Sentinel(Sentinels),
+    /// Nodes of a cluster; for [`ClusterClient`](crate::ClusterClient) alone.
+    Cluster(Seeds),
+}
+
+/// Nodes of a cluster, which tell of the others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Seeds {
+    /// Where they listen, in the order in which they are asked.
+    pub addrs: Vec<(String, u16)>,
+    /// Whether the nodes speak TLS, and then, whether any certificate is taken.
+    pub tls: Option<bool>,
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the cluster at ")?;
+        for (nth, (host, port)) in self.addrs.iter().enumerate() {
+            write!(f, "{}{host}:{port}", if nth > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
 }
 
 /// Where the server is and who we are there.
@@ -55,6 +77,8 @@ pub enum ConnectionAddr {
 /// - `redis-sentinel://[user][:password@]host[:port][,host[:port]…]/service[/db][?option=value…]` for the primary that
 ///   Sentinels at these hosts tell, `rediss-sentinel://` with TLS; the login is that of the server, the options
 ///   `sentinel_user` and `sentinel_pass` are for the Sentinels;
+/// - `redis-cluster://[user][:password@]host[:port][,host[:port]…][?option=value…]` for a cluster that these nodes belong
+///   to, `rediss-cluster://` with TLS; for [`ClusterClient`](crate::ClusterClient);
 /// - `redis+unix://[[user]:password@]/path/to/socket[?db=0&user=…&pass=…]`, also `unix://`.
 ///
 /// A user without a password logs in with an empty one, which users with `nopass` take.
@@ -101,6 +125,7 @@ impl fmt::Display for ConnectionAddr {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => write!(f, "{host}:{port}"),
             ConnectionAddr::Unix(path) => write!(f, "{}", path.display()),
             ConnectionAddr::Sentinel(sentinels) => write!(f, "{sentinels}"),
+            ConnectionAddr::Cluster(seeds) => write!(f, "{seeds}"),
         }
     }
 }
@@ -181,6 +206,8 @@ impl FromStr for ConnectionInfo {
             "rediss" | "valkeys" | "onrushs" => tcp(&url, Some(fragment == "insecure"))?,
             "redis-sentinel" | "valkey-sentinel" => sentinel(&url, &hosts, None)?,
             "rediss-sentinel" | "valkeys-sentinel" => sentinel(&url, &hosts, Some(fragment == "insecure"))?,
+            "redis-cluster" | "valkey-cluster" => cluster(&url, &hosts, None)?,
+            "rediss-cluster" | "valkeys-cluster" => cluster(&url, &hosts, Some(fragment == "insecure"))?,
             "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => unix(&url, has_place)?,
             scheme => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
         };
@@ -190,6 +217,7 @@ impl FromStr for ConnectionInfo {
         let is_tls = match &info.addr {
             ConnectionAddr::TcpTls { .. } => true,
             ConnectionAddr::Sentinel(sentinels) => sentinels.tls.is_some(),
+            ConnectionAddr::Cluster(seeds) => seeds.tls.is_some(),
             _ => false,
         };
         if !(fragment.is_empty() || fragment == "insecure" && is_tls) {
@@ -199,6 +227,9 @@ impl FromStr for ConnectionInfo {
         info.password = url.password().map(decode).transpose()?;
         for (name, value) in url.query_pairs() {
             info.set_option(&name, value.into_owned())?;
+        }
+        if matches!(info.addr, ConnectionAddr::Cluster(_)) && info.db != 0 {
+            return Err(bad("names a database; a cluster has only number 0"));
         }
         Ok(info)
     }
@@ -215,10 +246,11 @@ fn with_place(text: &str) -> (Cow<'_, str>, bool) {
     (Cow::Borrowed(text), true)
 }
 
-/// A URL of Sentinels has several hosts, of which the parser gets the first. Returns all, too.
+/// A URL of Sentinels or of a cluster has several hosts, of which the parser gets the first. Returns all, too.
 fn with_one_host(text: &str) -> (Cow<'_, str>, Vec<&str>) {
     let start = text.find("://").map_or(0, |at| at + 3);
-    if !text[..start].to_ascii_lowercase().ends_with("-sentinel://") {
+    let scheme = text[..start].to_ascii_lowercase();
+    if !scheme.ends_with("-sentinel://") && !scheme.ends_with("-cluster://") {
         return (Cow::Borrowed(text), Vec::new());
     }
     let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
@@ -228,21 +260,36 @@ fn with_one_host(text: &str) -> (Cow<'_, str>, Vec<&str>) {
     (Cow::Owned(format!("{}{one}{}", &text[..start], &text[end..])), hosts)
 }
 
-fn sentinel(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<ConnectionInfo> {
-    let addr = |host: &&str| {
-        let url = Url::parse(&format!("redis://{host}"));
-        let url = url.map_err(|error| bad(format_args!("has a Sentinel that cannot be read: {error}")))?;
-        let host = match url.host() {
-            None => return Err(bad("has a Sentinel without a host")),
-            Some(url::Host::Ipv6(address)) => address.to_string(),
-            Some(host) => decode(&host.to_string())?,
-        };
-        let is_host_alone = url.path().is_empty() && url.username().is_empty();
-        if host.is_empty() || !is_host_alone {
-            return Err(bad("has a Sentinel without a host"));
-        }
-        Ok((host, url.port().unwrap_or(SENTINEL_PORT)))
+/// One of several hosts in a URL.
+fn host_and_port(host: &str, what: &str, default: u16) -> RedisResult<(String, u16)> {
+    let lacks_host = || bad(format_args!("has a {what} without a host"));
+    let url = Url::parse(&format!("redis://{host}"));
+    let url = url.map_err(|error| bad(format_args!("has a {what} that cannot be read: {error}")))?;
+    let host = match url.host() {
+        None => return Err(lacks_host()),
+        Some(url::Host::Ipv6(address)) => address.to_string(),
+        Some(host) => decode(&host.to_string())?,
     };
+    let is_host_alone = url.path().is_empty() && url.username().is_empty();
+    if host.is_empty() || !is_host_alone {
+        return Err(lacks_host());
+    }
+    Ok((host, url.port().unwrap_or(default)))
+}
+
+fn cluster(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<ConnectionInfo> {
+    let addr = |host: &&str| host_and_port(host, "node", DEFAULT_PORT);
+    let addrs = hosts.iter().map(addr).collect::<RedisResult<_>>()?;
+    let mut info = ConnectionInfo::new(ConnectionAddr::Cluster(Seeds { addrs, tls }));
+    let path = url.path().trim_matches('/');
+    if !path.is_empty() {
+        info.db = db(&decode(path)?)?;
+    }
+    Ok(info)
+}
+
+fn sentinel(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<ConnectionInfo> {
+    let addr = |host: &&str| host_and_port(host, "Sentinel", SENTINEL_PORT);
     let addrs: Vec<(String, u16)> = hosts.iter().map(addr).collect::<RedisResult<_>>()?;
     let mut path = url.path().trim_matches('/').split('/');
     let service = decode(path.next().unwrap_or_default())?;
@@ -427,6 +474,29 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_a_cluster_are_named_one_by_one() {
+        let info = parse("redis-cluster://u:p%40@a:1,b,[::1]:3/0?client_name=me&x=1");
+        let ConnectionAddr::Cluster(seeds) = &info.addr else { panic!("{info:?}") };
+        let addrs = [("a".to_owned(), 1), ("b".to_owned(), 6379), ("::1".to_owned(), 3)];
+        assert_eq!((&seeds.addrs[..], seeds.tls), (&addrs[..], None));
+        assert_eq!((info.username.as_deref(), info.password.as_deref()), (Some("u"), Some("p@")));
+        assert_eq!((info.client_name.as_deref(), info.unknown_options()), (Some("me"), &["x".to_owned()][..]));
+        assert_eq!(info.addr.to_string(), "the cluster at a:1,b:6379,::1:3");
+        let info = parse("rediss-cluster://h#insecure");
+        assert!(matches!(info.addr, ConnectionAddr::Cluster(Seeds { tls: Some(true), .. })), "{info:?}");
+        for (url, reason) in [
+            ("redis-cluster://h/1", "number 0"),
+            ("redis-cluster://h?db=2", "number 0"),
+            ("redis-cluster://", "without a host"),
+            ("redis-cluster://h,,i", "without a host"),
+            ("redis-cluster://h#insecure", "#insecure"),
+        ] {
+            let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{url}: {error}");
+        }
+    }
+
+    #[test]
     fn unknown_options_are_told_and_change_nothing() {
         let info = parse("rediss://h:1/2?read_timeout=3s&db=4&pool_size=7");
         assert_eq!(info.unknown_options(), ["read_timeout", "pool_size"]);
@@ -475,7 +545,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_url_makes_it_panic(url in "(redis|rediss|unix|redis-sentinel)://[ -~]{0,30}") {
+        fn no_url_makes_it_panic(url in "(redis|rediss|unix|redis-sentinel|redis-cluster)://[ -~]{0,30}") {
             let _ = url.parse::<ConnectionInfo>();
         }
     }

@@ -1,5 +1,6 @@
 //! Endless pipelines: commands in, replies out, in order and in constant memory.
 
+pub(crate) mod cluster;
 pub(crate) mod summary;
 pub(crate) mod window;
 
@@ -169,11 +170,7 @@ impl<'a> Replies<'a> {
     /// Sets how much may be under way. The default is [`WindowSize::for_round_trip`] with the round trip measured when
     /// the connection was made.
     pub fn window(mut self, size: WindowSize) -> Replies<'a> {
-        self.size = WindowSize {
-            bytes: size.bytes.max(1),
-            commands: size.commands.max(1),
-            reply_bytes: size.reply_bytes.max(1),
-        };
+        self.size = size.at_least_one();
         self
     }
 

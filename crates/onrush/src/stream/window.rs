@@ -56,6 +56,11 @@ impl WindowSize {
         self
     }
 
+    /// The same with room for something.
+    pub(super) fn at_least_one(self) -> WindowSize {
+        WindowSize { bytes: self.bytes.max(1), commands: self.commands.max(1), reply_bytes: self.reply_bytes.max(1) }
+    }
+
     /// A window that keeps a line with this round trip busy: 400 MB of commands, as much of replies, and ten million
     /// commands for each second of it, at least the default, at most 64 MB and two million commands.
     pub fn for_round_trip(round_trip: Duration) -> WindowSize {
@@ -222,6 +227,24 @@ impl State {
         let expected = (size.reply_bytes - expected_bytes) / self.sizes.mean_bytes;
         let commands = (size.commands - under_way).min(trusted - self.commands).min(expected.max(1));
         Some(Room { bytes: size.bytes - self.bytes, commands })
+    }
+
+    /// Takes the outcomes of the commands from `first` on, to be taken or only counted.
+    pub(super) fn land(&mut self, results: Vec<RedisResult<Value>>, first: u64, keeps: bool) {
+        let bytes = results.iter().map(reply_len).sum();
+        self.commands -= results.len();
+        self.summary.replies += results.len() as u64;
+        self.sizes.add(results.len(), bytes);
+        if keeps {
+            self.reply_bytes += bytes;
+            self.replies.extend(results);
+            return;
+        }
+        for (index, result) in (first..).zip(results) {
+            if let Err(error) = result {
+                self.summary.add_error(index, error);
+            }
+        }
     }
 
     pub(super) fn take_reply(&mut self) -> Option<RedisResult<Value>> {

@@ -125,6 +125,13 @@ impl Encoder {
         self.bytes.extend_from_slice(&other.bytes[other.start..]);
     }
 
+    /// Adds a command that was encoded before, to which no arguments are added.
+    pub(crate) fn append(&mut self, encoded: &[u8]) {
+        self.start = self.bytes.len();
+        self.argc = number_at(encoded, 0).map_or(0, |(count, _)| count);
+        self.bytes.extend_from_slice(encoded);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

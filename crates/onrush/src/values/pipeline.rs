@@ -94,6 +94,19 @@ impl Pipeline {
         self
     }
 
+    /// Adds a command that was encoded before.
+    pub(crate) fn add_encoded(&mut self, encoded: &[u8], idempotent: bool) {
+        self.marks.push(Mark(self.encoder.len() as u64 | if idempotent { IDEMPOTENT } else { 0 }));
+        self.some_idempotent |= idempotent;
+        self.encoder.append(encoded);
+        self.class = self.class.and(Class::of_command(encoded));
+    }
+
+    /// Loads the scripts of another pipeline.
+    pub(crate) fn take_scripts(&mut self, other: &Pipeline) {
+        self.scripts.clone_from(&other.scripts);
+    }
+
     /// Adds a call of a script; the pipeline loads the script first on a connection that has not done so.
     pub fn invoke_script(&mut self, invocation: &ScriptInvocation<'_>) -> &mut Pipeline {
         self.add_command(&invocation.command());

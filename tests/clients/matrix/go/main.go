@@ -1,5 +1,5 @@
-// go-redis and rueidis: one part of the client matrix. Arguments: client, port and part. With files in the environment,
-// over TLS.
+// go-redis and rueidis: parts of the client matrix. Arguments: client, port and parts; for a cluster the ports of some
+// nodes. With files in the environment, over TLS. Prints each part that is through.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 )
 
 const pipelineLen = 10_000
@@ -48,18 +49,29 @@ func encryption() *tls.Config {
 }
 
 func main() {
-	client, address, part := os.Args[1], "127.0.0.1:"+os.Args[2], os.Args[3]
+	client, ports := os.Args[1], strings.Split(os.Args[2], ",")
+	addresses := []string{}
+	for _, port := range ports {
+		addresses = append(addresses, "127.0.0.1:"+port)
+	}
 	var parts map[string]func()
 	switch client {
 	case "go-redis":
-		parts = goRedisParts(address)
+		parts = goRedisParts(addresses[0])
 	case "rueidis":
-		parts = rueidisParts(address)
+		parts = rueidisParts(addresses[0])
+	case "go-redis-cluster":
+		parts = goRedisClusterParts(addresses)
+	case "rueidis-cluster":
+		parts = rueidisClusterParts(addresses)
 	}
-	run, ok := parts[part]
-	if !ok {
-		fmt.Fprintf(os.Stderr, "%s has no part %s\n", client, part)
-		os.Exit(2)
+	for _, part := range os.Args[3:] {
+		run, ok := parts[part]
+		if !ok {
+			fmt.Fprintf(os.Stderr, "%s has no part %s\n", client, part)
+			os.Exit(2)
+		}
+		run()
+		fmt.Println(part)
 	}
-	run()
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
 
 use crate::clients::session::States;
+use crate::cluster::hearing::hear_primary;
 use crate::commands::acl::log::note_failed_login;
 use crate::commands::connection::client::{check_name, set_name};
 use crate::ctx::{CommandResult, Ctx};
@@ -29,6 +30,8 @@ const NO_PROTO: CommandError = CommandError::fixed("NOPROTO unsupported protocol
 const PROTO_NOT_INTEGER: CommandError = CommandError::fixed("ERR Protocol version is not an integer or out of range");
 const NOT_I32: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+const NO_SELECT: CommandError = CommandError::fixed("ERR SELECT is not allowed in cluster mode");
 
 /// `AUTH [username] password`
 pub(crate) fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -107,7 +110,7 @@ fn greet(ctx: &mut Ctx<'_>) {
     out.int(proto);
     out.bulk(b"id");
     out.int(ctx.session.handle.id as i64);
-    for (field, value) in [("mode", "standalone"), ("role", ctx.engine.replication.role.name())] {
+    for (field, value) in [("mode", ctx.engine.mode()), ("role", ctx.engine.replication.role.name())] {
         out.bulk(field.as_bytes());
         out.bulk(value.as_bytes());
     }
@@ -136,7 +139,12 @@ pub(crate) fn ping(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.out.bulk(if ctx.argc() == 2 { ctx.arg(1) } else { b"" });
         }
         1 => ctx.out.simple("PONG"),
-        2 => ctx.out.bulk(ctx.arg(1)),
+        2 => {
+            if ctx.session.is_replay {
+                hear_primary(ctx.engine, ctx.arg(1));
+            }
+            ctx.out.bulk(ctx.arg(1));
+        }
         _ => return Err(ctx.command.wrong_arity().into()),
     }
     Ok(())
@@ -153,7 +161,10 @@ pub(crate) fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `SELECT index`
 pub(crate) fn select(ctx: &mut Ctx<'_>) -> CommandResult {
-    let db = parse_db(ctx.arg(1), ctx.engine.keyspace.databases())?;
+    let db = match parse_db(ctx.arg(1), ctx.engine.keyspace.databases()) {
+        Err(error) if ctx.engine.cluster.is_some() && error == error::DB_INDEX => return Err(NO_SELECT.into()),
+        parsed => parsed?,
+    };
     ctx.select(db);
     ctx.out.ok();
     Ok(())

@@ -8,11 +8,13 @@ use onrush_resp::parse_i64;
 use onrush_store::{Entry, NewValue, clock};
 
 use crate::batch::kept::KEPT_BYTES_MAX;
+use crate::command::Flags;
 use crate::commands::keys::{is_lfu, work_on};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 use crate::types::rdb::{Restorer, encode};
 
+const SENDER_GONE: CommandError = CommandError::fixed("ERR the node that moves the key has given that up");
 const BUSY_KEY: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
 const INVALID_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
 const INVALID_IDLETIME: CommandError = CommandError::fixed("ERR Invalid IDLETIME value, must be >= 0");
@@ -98,6 +100,11 @@ impl Options {
 /// `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
 pub(crate) fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx)?;
+    let is_moving = ctx.command.flags.contains(Flags::ASKING) && !ctx.session.is_replay;
+    if is_moving && ctx.engine.process.has_hung_up(ctx.session.handle.fd) {
+        // It has been on its way for too long: the sender goes on with the key, and may have sent it again.
+        return Err(SENDER_GONE.into());
+    }
     let (key, payload) = (ctx.key(1), ctx.arg(3));
     let is_string = payload.first() == Some(&0);
     ctx.expect_work(payload.len() / if is_string { BYTES_PER_ELEMENT_OF_STRING } else { BYTES_PER_ELEMENT })?;

@@ -11,6 +11,7 @@ use crate::error::{self, CommandError};
 use crate::lazyfree::Garbage;
 use crate::snapshot::output::Purpose;
 
+const NO_SWAP: CommandError = CommandError::fixed("ERR SWAPDB is not allowed in cluster mode");
 const INVALID_FIRST_DB: CommandError = CommandError::fixed("ERR invalid first DB index");
 const INVALID_SECOND_DB: CommandError = CommandError::fixed("ERR invalid second DB index");
 
@@ -38,6 +39,9 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
     ctx.commit.lock_keyspace()?;
     if is_all {
         abort_for_flush(ctx);
+    }
+    if let Some(cluster) = &ctx.engine.cluster {
+        cluster.moves.fail_imports("the data was flushed");
     }
     let concerned = databases.clone();
     outdate(ctx, |ctx, db, key| concerned.contains(&db) && is_there(ctx, db, key));
@@ -93,6 +97,9 @@ fn is_there(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) -> bool {
 
 /// `SWAPDB index1 index2`
 pub(crate) fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.engine.cluster.is_some() {
+        return Err(NO_SWAP.into());
+    }
     let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
     let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
     let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);

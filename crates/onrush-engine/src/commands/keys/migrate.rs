@@ -237,10 +237,11 @@ impl<'c> Transfer<'_, 'c> {
         if ttl_ms.is_some_and(|ttl_ms| ttl_ms <= 0) {
             return false;
         }
+        let name = if engine.cluster.is_some() { &b"RESTORE-ASKING"[..] } else { b"RESTORE" };
         let args_len = if self.request.replaces { 5 } else { 4 };
         with_payload(entry, engine.settings.rdb_compression.load(Relaxed), |payload| {
             let mut ttl = itoa::Buffer::new();
-            let args = [&b"RESTORE"[..], key.bytes, ttl.format(ttl_ms.unwrap_or(0)).as_bytes(), payload, b"REPLACE"];
+            let args = [name, key.bytes, ttl.format(ttl_ms.unwrap_or(0)).as_bytes(), payload, b"REPLACE"];
             push_command(commands, args[..args_len].iter().copied());
         });
         true

@@ -11,15 +11,17 @@ pub(crate) mod specs;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use onrush_cluster::slots::slot;
 use onrush_resp::parse_i64;
 use onrush_store::{Entry, NewValue, Value, ValueRef, clock};
 use smallvec::SmallVec;
 
 use crate::commit::Key;
-use crate::ctx::{CommandResult, Ctx, EventClass};
+use crate::ctx::{CommandResult, Ctx, Engine, EventClass};
 use crate::error::{self, CommandError, Stop};
 use crate::settings::Pause;
 
+const NO_MOVE: CommandError = CommandError::fixed("ERR MOVE is not allowed in cluster mode");
 const INT_OUT_OF_RANGE: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 const LFU_SELECTED: CommandError = CommandError::fixed(
@@ -216,6 +218,9 @@ fn copy_generic(
 
 /// `MOVE key db`
 pub(crate) fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.engine.cluster.is_some() {
+        return Err(NO_MOVE.into());
+    }
     let db = ctx.commit.db();
     let target_db = db_argument(ctx, 2)?;
     if db == target_db {
@@ -271,6 +276,9 @@ pub(super) fn check_db(ctx: &Ctx<'_>, number: i32) -> Result<u32, CommandError> 
 /// During a pause RANDOMKEY replies with an expired key after this many draws.
 const PAUSED_DRAWS_MAX: usize = 100;
 
+/// RANDOMKEY replies with null when it has drawn so many keys, and the last one is hidden.
+const HIDDEN_DRAWS_MAX: usize = 1000;
+
 /// `RANDOMKEY`
 ///
 /// Deletes the expired keys that it draws, so each of them costs only one draw.
@@ -290,20 +298,24 @@ pub(crate) fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
         // During a pause expired keys stay, and there may be only such keys.
         let any = is_paused && draws > PAUSED_DRAWS_MAX;
         let drawn = db.random_entry(ctx.engine.draw_seed(), |entry| {
+            if is_hidden(ctx.engine, entry.key()) {
+                return Some(None);
+            }
             if entry.is_expired(now_ms) && !any {
-                return Some(entry.key().to_vec());
+                return Some(Some(entry.key().to_vec()));
             }
             out.bulk(entry.key());
             None
         });
         match drawn {
             Some(None) => break,
-            Some(Some(expired)) => {
+            Some(Some(None)) if draws < HIDDEN_DRAWS_MAX => {}
+            Some(Some(Some(expired))) => {
                 let key = ctx.commit.key(&expired);
                 ctx.commit.write(&key);
                 ctx.commit.release();
             }
-            None => {
+            None | Some(Some(None)) => {
                 ctx.out.null();
                 break;
             }
@@ -312,12 +324,27 @@ pub(crate) fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// Whether no client sees a key, since its slot has not come as a whole.
+pub(crate) fn is_hidden(engine: &Engine, key: &[u8]) -> bool {
+    engine.cluster.as_ref().is_some_and(|cluster| cluster.moves.hides_some() && cluster.moves.hides(slot(key)))
+}
+
+/// Keys that no client sees, and how many of them expire. O(slots that come).
+pub(crate) fn count_hidden(engine: &Engine) -> (usize, usize) {
+    let Some(cluster) = engine.cluster.as_ref().filter(|cluster| cluster.moves.hides_some()) else { return (0, 0) };
+    let Some(db) = engine.keyspace.db(0) else { return (0, 0) };
+    let hidden = cluster.moves.hidden();
+    let lens = hidden.iter().map(|slot| db.shard(usize::from(slot))).map(|shard| (shard.len(), shard.volatile_len()));
+    lens.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+}
+
 /// `DBSIZE`: counts expired keys that are not deleted yet.
 pub(crate) fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
     // A shard's number of keys is published when its lock goes back.
     ctx.commit.release();
     let db = ctx.engine.keyspace.db(ctx.commit.db() as usize);
-    ctx.out.int(db.map_or(0, |db| db.len()) as i64);
+    let keys = db.map_or(0, |db| db.len()).saturating_sub(count_hidden(ctx.engine).0);
+    ctx.out.int(keys as i64);
     Ok(())
 }
 

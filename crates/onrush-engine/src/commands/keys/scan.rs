@@ -5,6 +5,7 @@
 use onrush_resp::Reply;
 use onrush_store::{CollectionType, Entry};
 
+use crate::commands::keys::is_hidden;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::formats::glob::glob_match;
@@ -21,7 +22,7 @@ pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
     let pattern = ctx.arg(1);
     if memchr::memchr3(b'*', b'?', b'[', pattern).is_none() && !pattern.contains(&b'\\') {
         let key = ctx.commit.key(pattern);
-        let found = ctx.commit.peek(&key).is_some();
+        let found = ctx.commit.peek(&key).is_some() && !is_hidden(ctx.engine, pattern);
         ctx.out.array(usize::from(found));
         if found {
             ctx.out.bulk(pattern);
@@ -116,10 +117,10 @@ impl<'a> ElementScan<'a> {
 /// Looks at `count` entries of the present database from `cursor` on; returns the next cursor and the keys.
 fn collect(ctx: &mut Ctx<'_>, cursor: u64, count: usize, filter: &Filter<'_>) -> (u64, Found) {
     ctx.commit.release();
-    let mut found = Found::default();
-    let next = match ctx.engine.keyspace.db(ctx.commit.db() as usize) {
+    let (mut found, engine) = (Found::default(), ctx.engine);
+    let next = match engine.keyspace.db(ctx.commit.db() as usize) {
         Some(db) => db.scan(cursor, count, &mut |entry| {
-            if filter.admits(entry) {
+            if filter.admits(entry) && !is_hidden(engine, entry.key()) {
                 found.push(entry.key());
             }
         }),

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use onrush_cluster::slots;
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
 
@@ -110,7 +111,42 @@ pub(crate) fn sort_ro(ctx: &mut Ctx<'_>) -> CommandResult {
     run(ctx, &options)
 }
 
+const BY_ELSEWHERE: CommandError = CommandError::fixed(
+    "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
+);
+const GET_ELSEWHERE: CommandError = CommandError::fixed(
+    "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
+);
+
+/// The slot of all keys that a pattern can form, if it is one.
+fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
+    let tag = slots::tag(pattern);
+    let forms_keys = pattern.contains(&b'*');
+    let open = memchr::memchr(b'{', pattern);
+    let is_tagged = tag.len() < pattern.len() && open.is_some_and(|at| !pattern[..at].contains(&b'*'));
+    (!forms_keys || is_tagged && !tag.contains(&b'*')).then(|| slots::slot(pattern))
+}
+
+/// In a cluster the keys that patterns form must be of the slot of the key that is sorted.
+///
+/// # Errors
+/// They may be of others.
+fn check_slots(ctx: &Ctx<'_>, options: &Options<'_>) -> Result<(), CommandError> {
+    if ctx.engine.cluster.is_none() {
+        return Ok(());
+    }
+    let slot = Some(slots::slot(ctx.arg(1)));
+    if options.by.is_some_and(|by| by.contains(&b'*') && slot_of_pattern(by) != slot) {
+        return Err(BY_ELSEWHERE);
+    }
+    match options.get.iter().all(|get| *get == b"#" || slot_of_pattern(get) == slot) {
+        true => Ok(()),
+        false => Err(GET_ELSEWHERE),
+    }
+}
+
 fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
+    check_slots(ctx, options)?;
     let key = ctx.key(1);
     let target = options.store.map(|index| ctx.key(index));
     let db = ctx.commit.db();

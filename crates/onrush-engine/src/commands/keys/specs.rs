@@ -110,6 +110,17 @@ pub(crate) static SPECS: &[Spec] = &[
             ("5.0.0", "Option `ABSTTL`."),
             ("5.0.0", "Options `IDLETIME` and `FREQ`."),
         ]),
+    Spec::generic("restore-asking", "3.0.0", -4, "write denyoom asking", dump::restore)
+        .syntax("key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]")
+        .summary("As RESTORE, for a key of a slot that is under way to here: MIGRATE sends it.")
+        .complexity("O(N), N the bytes of the value; O(N*log(M)) for a sorted set of M members")
+        .key("OW update")
+        .categories("dangerous")
+        .history(&[
+            ("3.0.0", "Option `REPLACE`."),
+            ("5.0.0", "Option `ABSTTL`."),
+            ("5.0.0", "Options `IDLETIME` and `FREQ`."),
+        ]),
     Spec::generic("migrate", "2.6.0", -6, "write remote", migrate::migrate)
         .syntax(
             "host port <key | \"\"> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] \

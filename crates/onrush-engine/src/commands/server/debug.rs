@@ -1,5 +1,6 @@
 //! DEBUG: for tests of the server and of clients, behind `enable-debug-command`.
 
+mod bus;
 mod command_log;
 mod data_digest;
 mod not_done;
@@ -34,12 +35,16 @@ const HELP: &[&str] = &[
     "    Changes the identifier of the history of the data, INFO's `master_replid`.",
     "CLIENT-EVICTION",
     "    Shows what clients hold, by size. An error without `maxmemory-clients`.",
+    "CLUSTERLINK KILL <to|from|all> <node-id>",
+    "    Ends links of the bus to or from a node, or both.",
     "COMMAND-LOG START <path> | STOP",
     "    Writes a file of commands: first those that make all data as it is, then what is done from here on, in order.",
     "DIGEST",
     "    Returns a digest of all data, the same as a redis-server with equal data.",
     "DIGEST-VALUE <key> [<key> ...]",
     "    Returns a digest of each key's value.",
+    "DROP-CLUSTER-PACKET-FILTER <packet-type>",
+    "    Loses messages of the bus that come, of a type by its number. -1: none.",
     "ERROR <string>",
     "    Returns the string as an error.",
     "LOADAOF",
@@ -86,11 +91,13 @@ pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
         (b"change-repl-id", 2) => change_replid(ctx),
         (b"client-eviction", 2) => client_eviction(ctx),
+        (b"clusterlink", 5) if ctx.is(2, "KILL") => bus::kill_links(ctx),
         (b"command-log", 4) if ctx.is(2, "START") => command_log::start(ctx),
         (b"command-log", 3) if ctx.is(2, "STOP") => command_log::stop(ctx),
         (b"state-digest", 2) => state_digest(ctx),
         (b"digest", 2) => digest(ctx),
         (b"digest-value", 2..) => digest_value(ctx),
+        (b"drop-cluster-packet-filter", 3) => bus::lose_messages(ctx),
         (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec()).into()),
         (b"help", 2) => help(ctx),
         (b"log", 3) => log(ctx),

@@ -7,6 +7,8 @@ use std::time::Instant;
 use onrush_alloc as alloc;
 use onrush_resp::REDIS_VERSION;
 
+use crate::cluster::clustering::Clustering;
+use crate::commands::keys::count_hidden;
 use crate::commands::server::memory::Overview;
 use crate::ctx::Engine;
 use crate::ctx::{CommandResult, Ctx};
@@ -51,7 +53,7 @@ const SECTIONS: &[Section] = &[
     Section { by_default: false, ..section("commandstats", "Commandstats", commandstats) },
     section("errorstats", "Errorstats", errorstats),
     Section { by_default: false, ..section("latencystats", "Latencystats", latencystats) },
-    section("cluster", "Cluster", |_, text| text.line("cluster_enabled", 0)),
+    section("cluster", "Cluster", |engine, text| text.line("cluster_enabled", u8::from(engine.cluster.is_some()))),
     section("keyspace", "Keyspace", keyspace),
     Section { is_there: has_hotkeys, ..section("hotkeys", "Hotkeys", hotkeys) },
 ];
@@ -147,7 +149,7 @@ fn server(engine: &Engine, text: &mut Text) {
     text.line("redis_git_sha1", "00000000");
     text.line("redis_git_dirty", 0);
     text.line("redis_build_id", 0);
-    text.line("redis_mode", "standalone");
+    text.line("redis_mode", engine.mode());
     text.line("os", machine.os);
     text.line("arch_bits", usize::BITS);
     text.line("monotonic_clock", "POSIX clock_gettime");
@@ -183,7 +185,7 @@ fn clients(engine: &Engine, text: &mut Text) {
     let output = most(|client| client.reply_bytes.load(Relaxed) + client.waiting().bytes as u64);
     let replicas = clients.iter().filter(|client| client.is_replica.load(Relaxed)).count();
     text.line("connected_clients", clients.len() - replicas);
-    text.line("cluster_connections", 0);
+    text.line("cluster_connections", engine.cluster.as_ref().map_or(0, Clustering::links_len));
     text.line("maxclients", engine.process.facts().maxclients);
     text.line("client_recent_max_input_buffer", input.unwrap_or(0));
     text.line("client_recent_max_output_buffer", output.unwrap_or(0));
@@ -240,7 +242,7 @@ fn memory(engine: &Engine, text: &mut Text) {
     text.line("mem_total_replication_buffers", memory.backlog);
     text.line("mem_clients_slaves", memory.replicas);
     text.line("mem_clients_normal", memory.clients);
-    text.zeros(&["mem_cluster_links"]);
+    text.line("mem_cluster_links", engine.cluster.as_ref().map_or(0, Clustering::links_bytes));
     text.line("mem_aof_buffer", memory.records);
     text.line("mem_allocator", alloc::name());
     text.line("active_defrag_running", 0);
@@ -589,9 +591,10 @@ fn errorstats(engine: &Engine, text: &mut Text) {
 fn keyspace(engine: &Engine, text: &mut Text) {
     for index in 0..engine.keyspace.databases() {
         let Some(db) = engine.keyspace.db(index) else { continue };
-        let keys = db.len();
+        let hidden = count_hidden(engine);
+        let (keys, expiring) = (db.len().saturating_sub(hidden.0), db.volatile_len().saturating_sub(hidden.1));
         if keys > 0 {
-            text.push(format_args!("db{index}:keys={keys},expires={},avg_ttl=0\r\n", db.volatile_len()));
+            text.push(format_args!("db{index}:keys={keys},expires={expiring},avg_ttl=0\r\n"));
         }
     }
 }

@@ -64,7 +64,8 @@ pub(crate) fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let runs = ctx.engine.snapshots.underway().map(|underway| underway.purpose);
     // A snapshot in the middle of a transaction would save a part of it.
-    if ctx.commit.is_nested() && runs != Some(Purpose::File) || schedules && runs == Some(Purpose::LogBase) {
+    let waits = schedules && runs == Some(Purpose::LogBase) || runs == Some(Purpose::Slots);
+    if ctx.commit.is_nested() && runs != Some(Purpose::File) || waits {
         ctx.engine.snapshots.schedule(Purpose::File);
         ctx.out.simple("Background saving scheduled");
         return Ok(());
@@ -82,7 +83,8 @@ fn refuse_second(ctx: &Ctx<'_>) -> CommandResult {
 fn refusal(wanted: Purpose, runs: Purpose) -> CommandError {
     match (wanted, runs) {
         (Purpose::LogBase, _) => REWRITE_IN_PROGRESS,
-        (Purpose::File, Purpose::File | Purpose::Replicas) | (Purpose::Replicas, _) => IN_PROGRESS,
+        (Purpose::File, Purpose::File | Purpose::Replicas | Purpose::Slots)
+        | (Purpose::Replicas | Purpose::Slots, _) => IN_PROGRESS,
         (Purpose::File, Purpose::LogBase) => LOG_IS_REWRITTEN,
     }
 }
@@ -122,7 +124,9 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
             result.is_ok().then(begun);
             waiter.finish(engine, |out| match result {
                 Ok(()) => out.simple(started),
-                Err(NotBegun::Second(Purpose::File | Purpose::Replicas)) if purpose == Purpose::LogBase => {
+                Err(NotBegun::Second(Purpose::File | Purpose::Replicas | Purpose::Slots))
+                    if purpose == Purpose::LogBase =>
+                {
                     engine.snapshots.schedule(purpose);
                     out.simple(REWRITE_SCHEDULED);
                 }

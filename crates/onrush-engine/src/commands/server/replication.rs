@@ -60,6 +60,9 @@ pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
 /// transaction or a script, which cannot wait, the role changes when that is over.
 pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     let engine = ctx.engine;
+    if engine.cluster.is_some() {
+        return Err(NOT_IN_A_CLUSTER.into());
+    }
     if engine.replication.failover.is_on() {
         return Err(FAILING_OVER.into());
     }
@@ -93,6 +96,7 @@ pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+const NOT_IN_A_CLUSTER: CommandError = CommandError::fixed("ERR REPLICAOF not allowed in cluster mode.");
 const NOT_ON_A_REPLICA: CommandError = CommandError::fixed(
     "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to \
      be writable (which is not the default) writes to replicas are just local and are not propagated.",

@@ -18,10 +18,10 @@ pub(crate) static SPECS: &[Spec] = &[
     Spec::server("role", "2.8.12", 1, "noscript loading stale fast", replication::role)
         .summary("Returns the server's role in replication.")
         .categories("admin dangerous"),
-    Spec::server("replicaof", "5.0.0", 3, "admin noscript stale no_async_loading", replication::replicaof)
+    Spec::server("replicaof", "5.0.0", 3, "admin noscript stale no_async_loading ends_sync", replication::replicaof)
         .syntax("<host port | NO ONE>")
         .summary("Makes the server a replica of another, or a primary."),
-    Spec::server("slaveof", "1.0.0", 3, "admin noscript stale no_async_loading", replication::replicaof)
+    Spec::server("slaveof", "1.0.0", 3, "admin noscript stale no_async_loading ends_sync", replication::replicaof)
         .syntax("<host port | NO ONE>")
         .summary("Makes the server a replica of another, or a primary.")
         .deprecated("5.0.0", "`REPLICAOF`"),

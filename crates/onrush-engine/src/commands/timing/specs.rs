@@ -83,7 +83,7 @@ static HOTKEYS: &[Spec] = &[
         .summary("Forgets what the last session has found.")
         .complexity("O(N), N the number of keys known"),
     Spec::server("start", "8.6.0", -5, "admin noscript loading stale", hotkeys::hotkeys_start)
-        .syntax("METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio]")
+        .syntax("METRICS count [CPU] [NET] [COUNT k] [DURATION seconds] [SAMPLE ratio] [SLOTS count slot [slot ...]]")
         .summary("Begins to look for hot keys."),
     Spec::server("stop", "8.6.0", 2, "admin noscript loading stale", hotkeys::hotkeys_stop)
         .summary("Ends the session."),

@@ -4,6 +4,7 @@ pub(crate) mod specs;
 
 use crate::batch::admission::abort;
 use crate::command::Flags;
+use crate::commands::cluster::change;
 use crate::commands::scripting::{self, functions};
 use crate::commit::UNDO_KEYS_MAX;
 use crate::ctx::{CommandResult, Ctx};
@@ -74,7 +75,11 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.session.unwatch(&ctx.engine.watched);
         return Err(ABORTED.into());
     }
-    let executed = execute_locked(ctx, &transaction);
+    let executed = if ctx.engine.cluster.is_some() && transaction.flags().contains(Flags::ADMIN) {
+        change::in_transaction(ctx, |ctx| execute_locked(ctx, &transaction))
+    } else {
+        execute_locked(ctx, &transaction)
+    };
     if executed.as_ref().is_err_and(Stop::is_put_off) {
         // The transaction is executed later, perhaps on another thread.
         ctx.session.resume_transaction(transaction);

@@ -23,31 +23,29 @@ const fn switch(name: &'static str, harmless: &'static str, why: &'static str) -
     NotDone { name, argc_min: 3, harmless: Some(harmless), why }
 }
 
-const NO_CLUSTER: &str = "there is no cluster mode";
+const NO_INSIDE: &str = "it is of the inside of another server";
 const NO_TABLES: &str = "values and keys are not kept in Redis's structures";
 const NO_RESTART: &str = "the process does not start itself again";
 
 const ALL: &[NotDone] = &[
     switch("aof-flush-sleep", "0", "the append-only file is written by a thread of its own"),
-    no("clusterlink", 3, NO_CLUSTER),
     no("config-rewrite-force-all", 2, "CONFIG REWRITE writes what differs from the defaults"),
     no("crash-and-recover", 2, NO_RESTART),
     switch("dict-resizing", "1", "the table of a shard is small and grows at once"),
-    switch("drop-cluster-packet-filter", "-1", NO_CLUSTER),
     no("htstats", 3, NO_TABLES),
     no("htstats-key", 3, NO_TABLES),
-    no("internal_secret", 2, NO_CLUSTER),
+    no("internal_secret", 2, NO_INSIDE),
     switch("keysizes-hist-assert", "0", "there is no histogram of the sizes of keys"),
     no("jmap", 2, "the allocator is not jemalloc"),
     no("leak", 3, "memory is not lost on purpose"),
     no("listpack", 3, NO_TABLES),
     no("mallctl", 3, "the allocator is not jemalloc"),
     no("mallctl-str", 3, "the allocator is not jemalloc"),
-    no("mark-internal-client", 2, NO_CLUSTER),
+    no("mark-internal-client", 2, NO_INSIDE),
     switch("pause-cron", "0", "background work is done by several threads"),
     no("quicklist", 3, NO_TABLES),
-    switch("repl-pause", "clear", "there is no replication"),
-    no("replicate", 3, "there is no replication"),
+    switch("repl-pause", "clear", "a full copy of the data is sent in another way"),
+    no("replicate", 3, "replicas get what commands have done, and nothing else"),
     no("replybuffer", 4, "a connection holds no buffer while it has nothing to send"),
     no("restart", 2, NO_RESTART),
     no("script", 3, "SCRIPT EXISTS tells which scripts there are"),

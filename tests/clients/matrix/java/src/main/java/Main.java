@@ -1,4 +1,11 @@
-/** Jedis and Lettuce: one part of the client matrix. Arguments: client, port and part. With files in the environment, Jedis uses TLS. */
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Jedis and Lettuce: parts of the client matrix. Arguments: client, port and parts; for a cluster the ports of some nodes. With
+ * files in the environment, Jedis uses TLS. Prints each part that is through.
+ */
 public final class Main {
     static final int PIPELINE_LEN = 10_000;
 
@@ -15,16 +22,28 @@ public final class Main {
         }
     }
 
+    private static Map<String, Part> parts(String client, List<Integer> ports) throws Exception {
+        return switch (client) {
+            case "jedis" -> JedisParts.of(ports.get(0));
+            case "lettuce" -> LettuceParts.of(ports.get(0));
+            case "jedis-cluster" -> JedisClusterParts.of(ports);
+            case "lettuce-cluster" -> LettuceClusterParts.of(ports);
+            default -> throw new IllegalArgumentException(client);
+        };
+    }
+
     public static void main(String[] args) throws Exception {
-        int port = Integer.parseInt(args[1]);
         try {
-            var parts = args[0].equals("jedis") ? JedisParts.of(port) : LettuceParts.of(port);
-            Part part = parts.get(args[2]);
-            if (part == null) {
-                System.err.println(args[0] + " has no part " + args[2]);
-                System.exit(2);
+            var parts = parts(args[0], Arrays.stream(args[1].split(",")).map(Integer::valueOf).toList());
+            for (String name : Arrays.asList(args).subList(2, args.length)) {
+                Part part = parts.get(name);
+                if (part == null) {
+                    System.err.println(args[0] + " has no part " + name);
+                    System.exit(2);
+                }
+                part.run();
+                System.out.println(name);
             }
-            part.run();
         } catch (Throwable error) {
             error.printStackTrace();
             System.exit(1);

@@ -1,0 +1,182 @@
+//! Which slot belongs to whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Cluster;
+use super::nodes::{Ix, MYSELF};
+use super::view::NO_NODE;
+use crate::node::{Flags, NodeId};
+use crate::slots::{SLOTS, SlotSet};
+
+/// The owner of each slot, and slots on their way from or to this node.
+pub(super) struct Slots {
+    owners: Box<[u16]>,
+    assigned: usize,
+    /// Slots whose owner does not claim them any more.
+    pub(super) unclaimed: SlotSet,
+    pub(super) migrating: BTreeMap<u16, NodeId>,
+    pub(super) importing: BTreeMap<u16, NodeId>,
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self {
+            owners: vec![NO_NODE; usize::from(SLOTS)].into(),
+            assigned: 0,
+            unclaimed: SlotSet::new(),
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<Ix> {
+        let owner = self.owners[usize::from(slot)];
+        (owner != NO_NODE).then_some(usize::from(owner))
+    }
+
+    /// How many have an owner.
+    pub(super) fn assigned(&self) -> usize {
+        self.assigned
+    }
+
+    /// No slot is on its way any more.
+    pub(super) fn forget_moves(&mut self) {
+        self.migrating.clear();
+        self.importing.clear();
+    }
+
+    fn set_owner(&mut self, slot: u16, owner: u16) {
+        let place = &mut self.owners[usize::from(slot)];
+        self.assigned -= usize::from(*place != NO_NODE);
+        self.assigned += usize::from(owner != NO_NODE);
+        *place = owner;
+    }
+}
+
+impl Cluster {
+    /// Gives a slot to a node, or to nobody.
+    pub(super) fn assign(&mut self, slot: u16, owner: Option<Ix>) {
+        if let Some(before) = self.slots.owner(slot) {
+            let node = &mut self.nodes[before];
+            node.slots.remove(slot);
+            node.slot_count -= 1;
+            if before == MYSELF && owner != Some(MYSELF) {
+                self.slots.migrating.remove(&slot);
+            }
+        }
+        self.slots.unclaimed.remove(slot);
+        self.slots.set_owner(slot, owner.map_or(NO_NODE, |ix| ix as u16));
+        if let Some(ix) = owner {
+            self.give(slot, ix);
+        }
+        self.routes_changed();
+    }
+
+    /// Notes a slot at its new owner. Its first slot makes it one that replicas may migrate to, if others have replicas.
+    fn give(&mut self, slot: u16, ix: Ix) {
+        if self.nodes[ix].slot_count == 0 && self.nodes.iter().any(|(_, node)| node.is_replica()) {
+            self.nodes[ix].flags.insert(Flags::MIGRATE_TO);
+        }
+        let node = &mut self.nodes[ix];
+        node.slots.add(slot);
+        node.slot_count += 1;
+    }
+
+    /// Takes all slots of a node away.
+    pub(super) fn unassign_all(&mut self, ix: Ix) {
+        let slots: Vec<u16> = self.nodes[ix].slots.iter().collect();
+        slots.into_iter().for_each(|slot| self.assign(slot, None));
+    }
+
+    /// A node claims slots since an epoch: it gets those whose owners have lower ones. O(slots) if that changes any.
+    pub(super) fn claim(&mut self, claimer: Ix, epoch: u64, claimed: &SlotSet) {
+        if claimer == MYSELF {
+            self.debug("Discarding UPDATE message about myself.");
+            return;
+        }
+        self.note_unclaimed(claimer, claimed);
+        let won = self.won_slots(claimer, epoch, claimed);
+        if won.is_empty() {
+            return;
+        }
+        let shard_owner = self.shard_owner();
+        let (mut lost, mut lost_by_shard, mut losers) = (Vec::new(), 0, BTreeSet::new());
+        for slot in won {
+            let before = self.slots.owner(slot);
+            losers.extend(before);
+            lost_by_shard += usize::from(before.is_some() && before == shard_owner);
+            if before == Some(MYSELF) {
+                lost.push(slot);
+            }
+            self.assign(slot, Some(claimer));
+            if let Some(source) = self.slots.importing.get_mut(&slot) {
+                *source = self.nodes[claimer].id;
+            }
+        }
+        for ix in losers {
+            if self.nodes[ix].slot_count == 0 && self.nodes[ix].shard == self.nodes[claimer].shard {
+                self.follow_target(ix, claimer);
+            }
+        }
+        self.save(true);
+        self.state.must_update = true;
+        let is_left_empty = shard_owner.is_some_and(|ix| self.nodes[ix].slot_count == 0);
+        let follows = self.options.allow_replica_migration || claimed.len() == lost_by_shard;
+        if lost_by_shard > 0 && is_left_empty && follows {
+            self.follow_winner(claimer);
+        } else if !lost.is_empty() {
+            self.lost.extend(lost);
+        }
+    }
+
+    /// This node, or its primary.
+    fn shard_owner(&self) -> Option<Ix> {
+        match self.nodes[MYSELF].is_replica() {
+            false => Some(MYSELF),
+            true => self.primary_ix(),
+        }
+    }
+
+    /// The slots that change hands if this claim is right. A slot that comes here is left to who moves it, unless it is nobody's,
+    /// its owner does not claim it any more, or all that its owner has is claimed: that is a fail-over, and the old owner would
+    /// count as one that has failed for ever.
+    fn won_slots(&self, claimer: Ix, epoch: u64, claimed: &SlotSet) -> Vec<u16> {
+        let mut taken_over: BTreeMap<Ix, bool> = BTreeMap::new();
+        let mut is_taken_over =
+            |ix: Ix| *taken_over.entry(ix).or_insert_with(|| self.nodes[ix].slots.difference(claimed).next().is_none());
+        let is_won = |slot: &u16| {
+            let owner = self.slots.owner(*slot);
+            let is_weak = |ix: Ix| self.nodes[ix].config_epoch < epoch || self.slots.unclaimed.has(*slot);
+            owner.is_none_or(is_weak)
+                && (!self.slots.importing.contains_key(slot)
+                    || self.slots.unclaimed.has(*slot)
+                    || owner.is_none_or(&mut is_taken_over))
+        };
+        claimed.difference(&self.nodes[claimer].slots).filter(is_won).collect()
+    }
+
+    /// Others with lower epochs may have what its owner does not claim any more.
+    fn note_unclaimed(&mut self, claimer: Ix, claimed: &SlotSet) {
+        let Self { nodes, slots, .. } = self;
+        let node = &mut nodes[claimer];
+        if !node.claims_all {
+            node.slots.iter().filter(|slot| claimed.has(*slot)).for_each(|slot| slots.unclaimed.remove(slot));
+        }
+        node.claims_all = true;
+        for slot in node.slots.difference(claimed) {
+            slots.unclaimed.add(slot);
+            node.claims_all = false;
+        }
+    }
+
+    /// All slots of this node's shard are another's: this node becomes its replica.
+    fn follow_winner(&mut self, winner: Ix) {
+        if !self.nodes[winner].is_primary() {
+            return;
+        }
+        let label = self.nodes[winner].label();
+        self.notice(format!("Configuration change detected. Reconfiguring myself as a replica of {label}"));
+        self.set_my_primary(winner);
+        self.save(true);
+    }
+}

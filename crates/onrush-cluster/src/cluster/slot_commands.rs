@@ -1,0 +1,195 @@
+//! What clients do with slots.
+
+use super::Cluster;
+use super::actions::{Host, Now};
+use super::commands::Done;
+use super::nodes::{Ix, MYSELF};
+use crate::slots::SlotSet;
+
+pub(super) const BEEN_AWAY: &str =
+    "CLUSTERDOWN This node has been away, and its slots may be another's. Try again later";
+
+impl Cluster {
+    /// CLUSTER SETSLOT MIGRATING.
+    ///
+    /// # Errors
+    /// The slot is another's, or the target no primary.
+    pub fn set_slot_migrating(&mut self, slot: u16, id: &str, now: Now) -> Done {
+        self.begin_slot(now)?;
+        if self.slots.owner(slot) != Some(MYSELF) {
+            return Err(format!("ERR I'm not the owner of hash slot {slot}"));
+        }
+        let ix = self.other_end(id)?;
+        self.slots.migrating.insert(slot, self.nodes[ix].id);
+        self.end_mark();
+        Ok(())
+    }
+
+    /// CLUSTER SETSLOT IMPORTING.
+    ///
+    /// # Errors
+    /// The slot is this node's, or the source no primary.
+    pub fn set_slot_importing(&mut self, slot: u16, id: &str, now: Now) -> Done {
+        self.begin_slot(now)?;
+        if self.slots.owner(slot) == Some(MYSELF) {
+            return Err(format!("ERR I'm already the owner of hash slot {slot}"));
+        }
+        let ix = self.other_end(id)?;
+        self.slots.importing.insert(slot, self.nodes[ix].id);
+        self.end_mark();
+        Ok(())
+    }
+
+    /// CLUSTER SETSLOT STABLE.
+    ///
+    /// # Errors
+    /// This node is a replica.
+    pub fn set_slot_stable(&mut self, slot: u16, now: Now) -> Done {
+        self.begin_slot(now)?;
+        self.slots.importing.remove(&slot);
+        self.slots.migrating.remove(&slot);
+        self.end_mark();
+        Ok(())
+    }
+
+    /// CLUSTER SETSLOT NODE.
+    ///
+    /// # Errors
+    /// The node is no primary, or this one still has keys of the slot, or has just been away and is to get it.
+    pub fn set_slot_node(&mut self, slot: u16, id: &str, now: Now, host: &dyn Host) -> Done {
+        self.begin_slot(now)?;
+        self.begin_with(now, host);
+        let ix = self.known(id)?;
+        self.check_primary(ix)?;
+        // Coming here gives this node an epoch that wins over that of a replica that has taken its slots meanwhile.
+        if ix == MYSELF && self.slots.importing.contains_key(&slot) && self.has_been_away() {
+            return Err(BEEN_AWAY.to_owned());
+        }
+        let was_mine = self.slots.owner(slot) == Some(MYSELF);
+        if was_mine && ix != MYSELF && host.keys_in_slot(slot) > 0 {
+            return Err(format!(
+                "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
+            ));
+        }
+        if host.keys_in_slot(slot) == 0 {
+            self.slots.migrating.remove(&slot);
+        }
+        self.assign(slot, Some(ix));
+        if was_mine && ix != MYSELF {
+            self.follow_new_owner(ix);
+        }
+        if ix == MYSELF && self.slots.importing.remove(&slot).is_some() {
+            self.end_import(slot);
+        }
+        self.end_slot(Some(host));
+        Ok(())
+    }
+
+    /// Its last slot has gone: this node becomes a replica of the new owner.
+    pub(super) fn follow_new_owner(&mut self, ix: Ix) {
+        if self.nodes[MYSELF].slot_count == 0 && self.options.allow_replica_migration {
+            let label = self.nodes[ix].label();
+            self.notice(format!("Configuration change detected. Reconfiguring myself as a replica of {label}"));
+            self.set_my_primary(ix);
+        }
+    }
+
+    /// A slot is here now: all are told, with an epoch that wins over the one of its old owner.
+    fn end_import(&mut self, slot: u16) {
+        if self.bump_config_epoch().is_some() {
+            self.notice(format!("configEpoch updated after importing slot {slot}"));
+        }
+        self.broadcast_pong();
+    }
+
+    /// CLUSTER ADDSLOTS and ADDSLOTSRANGE: all or none, in the client's order.
+    ///
+    /// # Errors
+    /// A slot has an owner, or is named twice.
+    pub fn add_slots(&mut self, slots: &[u16], now: Now) -> Done {
+        self.begin(now);
+        self.check_each(slots, true)?;
+        for slot in slots {
+            self.slots.importing.remove(slot);
+            self.assign(*slot, Some(MYSELF));
+        }
+        self.end_slot(None);
+        Ok(())
+    }
+
+    /// CLUSTER DELSLOTS and DELSLOTSRANGE: all or none, in the client's order.
+    ///
+    /// # Errors
+    /// A slot has no owner, or is named twice.
+    pub fn del_slots(&mut self, slots: &[u16], now: Now) -> Done {
+        self.begin(now);
+        self.check_each(slots, false)?;
+        slots.iter().for_each(|slot| self.assign(*slot, None));
+        self.end_slot(None);
+        Ok(())
+    }
+
+    fn check_each(&self, slots: &[u16], must_be_free: bool) -> Done {
+        let mut seen = SlotSet::new();
+        for slot in slots {
+            match self.slots.owner(*slot) {
+                Some(_) if must_be_free => return Err(format!("ERR Slot {slot} is already busy")),
+                None if !must_be_free => return Err(format!("ERR Slot {slot} is already unassigned")),
+                _ if seen.has(*slot) => return Err(format!("ERR Slot {slot} specified multiple times")),
+                _ => seen.add(*slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// CLUSTER FLUSHSLOTS.
+    ///
+    /// # Errors
+    /// There are keys here.
+    pub fn flush_slots(&mut self, now: Now, host: &dyn Host) -> Done {
+        self.begin_with(now, host);
+        if host.has_keys() {
+            return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());
+        }
+        self.unassign_all(MYSELF);
+        self.end_slot(Some(host));
+        Ok(())
+    }
+
+    fn begin_slot(&mut self, now: Now) -> Done {
+        self.begin(now);
+        match self.nodes[MYSELF].is_replica() {
+            true => Err("ERR Please use SETSLOT only with masters.".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// A slot is marked: whoever forgets that has it as before, and its keys are looked at when the node starts.
+    fn end_mark(&mut self) {
+        self.changed();
+        self.routes_changed();
+        self.end(None);
+    }
+
+    fn end_slot(&mut self, host: Option<&dyn Host>) {
+        self.changed();
+        // Another node may give the slot away as soon as the client has the reply.
+        self.save(true);
+        self.routes_changed();
+        self.end(host);
+    }
+
+    /// The node that a slot goes to or comes from.
+    fn other_end(&self, id: &str) -> Result<Ix, String> {
+        let ix = self.known(id).map_err(|_| format!("ERR I don't know about node {id}"))?;
+        self.check_primary(ix)?;
+        Ok(ix)
+    }
+
+    fn check_primary(&self, ix: Ix) -> Done {
+        match self.nodes[ix].is_replica() {
+            true => Err("ERR Target node is not a master".to_owned()),
+            false => Ok(()),
+        }
+    }
+}

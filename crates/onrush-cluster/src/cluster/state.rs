@@ -1,0 +1,105 @@
+//! Whether the cluster is up.
+
+use super::Cluster;
+use super::actions::Now;
+use super::nodes::{MYSELF, Node};
+use crate::node::Flags;
+use crate::slots::SLOTS;
+
+/// After a start a primary takes no writes for so long: others may have taken its slots.
+const START_DELAY_MS: u64 = 2_000;
+
+/// After a partition a primary that was with the minority takes no writes for a node timeout, within these bounds.
+const REJOIN_DELAY_MIN_MS: u64 = 500;
+const REJOIN_DELAY_MAX_MS: u64 = 5_000;
+
+/// What it looks like.
+pub(super) struct State {
+    pub(super) is_up: bool,
+    /// To be looked at again at the end of the event.
+    pub(super) must_update: bool,
+    /// Primaries with slots.
+    pub(super) size: usize,
+    started_ms: Option<u64>,
+    /// When this node last saw no majority.
+    minority_ms: Option<u64>,
+    /// When it last found that it had not run for long.
+    pub(super) stalled_ms: Option<u64>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { is_up: false, must_update: true, size: 1, started_ms: None, minority_ms: None, stalled_ms: None }
+    }
+}
+
+impl State {
+    /// A majority of the primaries with slots.
+    pub(super) fn quorum(&self) -> usize {
+        self.size / 2 + 1
+    }
+}
+
+impl Cluster {
+    /// Looks whether the cluster is up. O(nodes).
+    pub(super) fn update_state(&mut self) {
+        let now_ms = self.now.mono_ms;
+        let started_ms = *self.state.started_ms.get_or_insert(now_ms);
+        let voters = || self.nodes.iter().map(|(_, node)| node).filter(|node| node.is_voter());
+        let size = voters().count();
+        let reachable = voters().filter(|node| !node.is_silent()).count();
+        self.state.size = size;
+        let is_primary = self.nodes[MYSELF].is_primary();
+        let is_waiting = is_primary && !self.state.is_up && now_ms - started_ms < START_DELAY_MS;
+        self.state.must_update = is_waiting;
+        if is_waiting {
+            return;
+        }
+        let has_majority = reachable >= self.state.quorum();
+        if !has_majority {
+            self.state.minority_ms = Some(now_ms);
+        }
+        self.set_state(has_majority && self.covers_slots());
+    }
+
+    /// Whether each slot has an owner that has not failed, if that is asked for.
+    fn covers_slots(&self) -> bool {
+        let has_failed = |node: &Node| node.slot_count > 0 && node.has(Flags::FAILED);
+        !self.options.require_full_coverage
+            || (self.slots.assigned() == usize::from(SLOTS) && !self.nodes.iter().any(|(_, node)| has_failed(node)))
+    }
+
+    fn set_state(&mut self, is_up: bool) {
+        if is_up == self.state.is_up || (is_up && self.must_wait_to_rejoin()) {
+            return;
+        }
+        self.notice(format!("Cluster state changed: {}", if is_up { "ok" } else { "fail" }));
+        self.state.is_up = is_up;
+        self.routes_changed();
+    }
+
+    fn must_wait_to_rejoin(&self) -> bool {
+        self.nodes[MYSELF].is_primary() && self.is_recent(self.state.minority_ms)
+    }
+
+    fn is_recent(&self, time_ms: Option<u64>) -> bool {
+        let delay_ms = self.options.node_timeout_ms.clamp(REJOIN_DELAY_MIN_MS, REJOIN_DELAY_MAX_MS);
+        time_ms.is_some_and(|time_ms| self.now.mono_ms - time_ms < delay_ms)
+    }
+
+    /// Whether this node may execute commands, as far as it knows: the cluster is up, and it has not just been away.
+    pub fn may_execute(&mut self, now: Now) -> bool {
+        self.begin(now);
+        self.state.is_up && !self.has_been_away()
+    }
+
+    /// Whether this node has slots that may have become another's without its knowing.
+    pub(super) fn has_been_away(&self) -> bool {
+        let has_begun = |started_ms: u64| self.state.is_up || self.now.mono_ms - started_ms >= START_DELAY_MS;
+        self.nodes[MYSELF].slot_count > 0
+            && (!self.state.started_ms.is_some_and(has_begun)
+                || self.is_stalled()
+                || self.is_recent(self.state.stalled_ms)
+                || self.is_recent(self.state.minority_ms))
+    }
+}

@@ -1,0 +1,83 @@
+//! Votes: a primary with slots lets a replica of a failed primary take over.
+
+use super::Cluster;
+use super::nodes::{Ix, MYSELF};
+use crate::message::{Body, Header, MessageFlags};
+use crate::node::Flags;
+
+/// After a vote a primary does not vote for another replica of the same shard for so many node timeouts.
+pub(super) const VOTE_TIMEOUTS: u64 = 2;
+
+impl Cluster {
+    /// A replica wants to take over.
+    pub(super) fn hear_request(&mut self, sender: Ix, header: &Header) {
+        if !self.nodes[MYSELF].is_voter() {
+            return;
+        }
+        if let Err(why) = self.vote(sender, header) {
+            let label = self.nodes[sender].label();
+            self.warning(format!("Failover auth denied to {label}: {why}"));
+        }
+    }
+
+    fn vote(&mut self, sender: Ix, header: &Header) -> Result<(), String> {
+        let primary = self.may_vote(sender, header)?;
+        let epoch = self.current_epoch;
+        self.nodes[primary].voted_ms = Some(self.now.mono_ms);
+        self.last_vote_epoch = epoch;
+        self.save(true);
+        self.send_to(sender, Body::AuthAck);
+        let label = self.nodes[sender].label();
+        self.notice(format!("Failover auth granted to {label} for epoch {epoch}"));
+        Ok(())
+    }
+
+    /// The primary whose place the sender may take, or why it may not.
+    fn may_vote(&self, sender: Ix, header: &Header) -> Result<Ix, String> {
+        let (epoch, own) = (header.current_epoch, self.current_epoch);
+        if epoch < own {
+            return Err(format!("reqEpoch ({epoch}) < curEpoch({own})"));
+        }
+        if self.last_vote_epoch >= own {
+            return Err(format!("already voted for epoch {own}"));
+        }
+        let primary = self.failed_primary(sender, header)?;
+        self.may_vote_again(primary)?;
+        self.has_newest_slots(header)?;
+        Ok(primary)
+    }
+
+    fn failed_primary(&self, sender: Ix, header: &Header) -> Result<Ix, String> {
+        let is_forced = header.message_flags.contains(MessageFlags::FORCE_ACK);
+        if self.nodes[sender].is_primary() {
+            return Err("it is a master node".to_owned());
+        }
+        let primary = self.nodes[sender].primary.and_then(|id| self.find(id)).ok_or("I don't know its master")?;
+        match is_forced || self.nodes[primary].has(Flags::FAILED) {
+            true => Ok(primary),
+            false => Err("its master is up".to_owned()),
+        }
+    }
+
+    fn may_vote_again(&self, primary: Ix) -> Result<(), String> {
+        let pause_ms = self.options.node_timeout_ms.saturating_mul(VOTE_TIMEOUTS);
+        let Some(voted_ms) = self.nodes[primary].voted_ms else { return Ok(()) };
+        let since_ms = self.now.mono_ms - voted_ms;
+        match since_ms < pause_ms {
+            true => Err(format!("can't vote about this master before {} milliseconds", pause_ms - since_ms)),
+            false => Ok(()),
+        }
+    }
+
+    /// The slots that the sender would have may not have gone to others with higher epochs. An owner that does not claim a slot
+    /// any more has no say.
+    fn has_newest_slots(&self, header: &Header) -> Result<(), String> {
+        for slot in header.slots.iter().filter(|slot| !self.slots.unclaimed.has(*slot)) {
+            let epoch = self.slots.owner(slot).map_or(0, |ix| self.nodes[ix].config_epoch);
+            if epoch > header.config_epoch {
+                return Err(format!("slot {slot} epoch ({epoch}) > reqEpoch ({})", header.config_epoch));
+            }
+        }
+        Ok(())
+    }
+}

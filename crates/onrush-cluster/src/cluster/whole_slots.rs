@@ -1,0 +1,144 @@
+//! Slots that move as a whole (CLUSTER MIGRATESLOTS): the data goes over a connection of its own; the state says who may
+//! begin that, and whose the slots are in the end.
+//!
+//! The target claims the slots with an epoch that wins over the source's. The source gives them away when it is told that
+//! this is done; others learn it as of any change of owners.
+
+use super::Cluster;
+use super::actions::{Host, Now};
+use super::commands::Done;
+use super::nodes::{Ix, MYSELF};
+use super::slot_commands::BEEN_AWAY;
+use super::view::RouteNode;
+use crate::node::Flags;
+
+impl Cluster {
+    /// Whether slots may go from here to a node. O(slots named).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_export(&self, slots: &[u16], target: &str) -> Done {
+        self.check_is_primary()?;
+        let ix = self.known(target)?;
+        if ix == MYSELF {
+            return Err("ERR Can't migrate slots to this node itself".to_owned());
+        }
+        self.check_reachable(ix)?;
+        for slot in slots {
+            if self.slots.owner(*slot) != Some(MYSELF) {
+                return Err(format!("ERR I'm not the owner of hash slot {slot}"));
+            }
+            if self.slots.migrating.contains_key(slot) {
+                return Err(format!("ERR Slot {slot} is under way by CLUSTER SETSLOT"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether slots may come here from a node. O(slots named).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_import(&self, slots: &[u16], source: &str) -> Done {
+        self.check_is_primary()?;
+        let ix = self.known(source)?;
+        for slot in slots {
+            if ix == MYSELF || self.slots.owner(*slot) != Some(ix) {
+                return Err(format!("TRYAGAIN Slot {slot} is not the source's, as far as this node knows"));
+            }
+            if self.slots.importing.contains_key(slot) {
+                return Err(format!("ERR Slot {slot} is under way by CLUSTER SETSLOT"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes slots over whose data has come: all are told, with an epoch that wins over the source's. O(slots named + nodes).
+    ///
+    /// # Errors
+    /// They are not the source's any more.
+    pub fn take_slots(&mut self, slots: &[u16], source: &str, now: Now, host: &dyn Host) -> Done {
+        self.begin_with(now, host);
+        self.check_import(slots, source)?;
+        if self.has_been_away() {
+            return Err(BEEN_AWAY.to_owned());
+        }
+        slots.iter().for_each(|slot| self.assign(*slot, Some(MYSELF)));
+        if self.bump_config_epoch().is_some() {
+            self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
+        }
+        self.changed();
+        self.save(true);
+        self.broadcast_pong();
+        self.end(Some(host));
+        Ok(())
+    }
+
+    /// Gives slots away that their new owner has taken over; their keys go. Those that are another's by now stay so.
+    /// O(slots named).
+    ///
+    /// # Errors
+    /// There is no such node any more.
+    pub fn give_slots(&mut self, slots: &[u16], target: &str, now: Now, host: &dyn Host) -> Done {
+        let ix = self.known(target)?;
+        self.begin_with(now, host);
+        let own: Vec<u16> = slots.iter().copied().filter(|slot| self.slots.owner(*slot) == Some(MYSELF)).collect();
+        if !own.is_empty() {
+            own.iter().for_each(|slot| self.assign(*slot, Some(ix)));
+            self.changed();
+            self.save(true);
+            self.follow_new_owner(ix);
+            // A replica gets the data of its primary instead.
+            if self.nodes[MYSELF].is_primary() {
+                self.lost.extend(own);
+            }
+        }
+        self.end(Some(host));
+        Ok(())
+    }
+
+    /// Whether a slot is another node's that answers.
+    pub fn is_served_elsewhere(&self, slot: u16) -> bool {
+        let owner = self.slots.owner(slot).filter(|ix| *ix != MYSELF);
+        owner.is_some_and(|ix| !self.nodes[ix].flags.intersects(Flags::FAILED | Flags::MAYBE_FAILED))
+    }
+
+    /// Whether a slot comes here by CLUSTER SETSLOT.
+    pub fn is_importing(&self, slot: u16) -> bool {
+        self.slots.importing.contains_key(&slot)
+    }
+
+    /// Which of these slots are this node's. O(slots named).
+    pub fn own_among(&self, slots: &[u16]) -> usize {
+        slots.iter().filter(|slot| self.slots.owner(**slot) == Some(MYSELF)).count()
+    }
+
+    /// Which of these slots are a node's. O(slots named).
+    pub fn count_of(&self, slots: &[u16], id: &str) -> usize {
+        let Ok(ix) = self.known(id) else { return 0 };
+        slots.iter().filter(|slot| self.slots.owner(**slot) == Some(ix)).count()
+    }
+
+    /// Where a node is reached.
+    pub fn node_at(&self, id: &str) -> Option<RouteNode> {
+        self.known(id).ok().map(|ix| self.route_node(&self.nodes[ix]))
+    }
+
+    fn check_is_primary(&self) -> Done {
+        match self.nodes[MYSELF].is_replica() {
+            true => Err("ERR This node is a replica: slots go from primaries to primaries".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn check_reachable(&self, ix: Ix) -> Done {
+        let node = &self.nodes[ix];
+        if !node.is_primary() {
+            return Err("ERR Target node is not a master".to_owned());
+        }
+        if node.flags.intersects(Flags::FAILED | Flags::HANDSHAKE | Flags::NO_ADDRESS) {
+            return Err("ERR Target node can't be reached".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! What a node hears of slots in its primary's stream: messages of PING, which nodes of other makes take for nothing.
+
+use onrush_cluster::cluster::told::{PREFIX, Told};
+use onrush_cluster::slots::parse_ranges;
+
+use crate::ctx::Engine;
+
+use super::facts::Facts;
+
+/// What a message that tells hidden slots begins with; their ranges follow.
+pub const HIDDEN_PREFIX: &str = "onrush-hidden ";
+
+/// Takes note of a message of this node's primary, if it is about slots.
+pub(crate) fn hear_primary(engine: &'static Engine, message: &[u8]) {
+    let Some(cluster) = &engine.cluster else { return };
+    if !engine.replication.role.is_replica() {
+        return;
+    }
+    let Ok(text) = std::str::from_utf8(message) else { return };
+    if let Some(slots) = text.strip_prefix(HIDDEN_PREFIX).and_then(parse_ranges) {
+        cluster.moves.hide_only(&slots);
+    } else if text.starts_with(PREFIX)
+        && let Some(told) = Told::parse(text)
+        && let Ok(mut state) = cluster.node.lock()
+    {
+        let facts = Facts(engine);
+        state.cluster.hear_told(told, facts.now(), &facts);
+        drop(state);
+        cluster.node.wake();
+    }
+}

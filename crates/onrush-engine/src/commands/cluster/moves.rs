@@ -1,0 +1,187 @@
+//! Commands about slots that move as a whole, as Valkey 9 documents them, and what the source of such a move says to its
+//! target (`SYNCSLOTS`), which is Onrush's own.
+
+use std::time::Duration;
+
+use onrush_cluster::slots::SlotSet;
+
+use crate::clients::session::States;
+use crate::cluster::moves::import::{Importing, write_marks};
+use crate::cluster::moves::job::{Job, Side};
+use crate::commands::cluster::change::{change, slot_range, text};
+use crate::commands::cluster::cluster;
+use crate::ctx::{CommandResult, Ctx};
+use crate::error::{self, CommandError};
+
+const NO_MOVE: CommandError = CommandError::fixed("ERR no slots come over this connection");
+const TOO_LATE: CommandError = CommandError::fixed("ERR the source may not wait for this any more");
+const FAILED: CommandError = CommandError::fixed("ERR the migration has failed");
+
+fn now_s(ctx: &Ctx<'_>) -> i64 {
+    ctx.engine.clock.unix_ms() / 1000
+}
+
+/// Slots of `start end` pairs from an argument on, up to `NODE` or the end; returns where that is.
+fn ranges(ctx: &Ctx<'_>, mut at: usize, slots: &mut SlotSet) -> Result<usize, CommandError> {
+    let first_at = at;
+    while at + 1 < ctx.argc() && !ctx.is(at, "NODE") {
+        for slot in slot_range(ctx, at)? {
+            if slots.has(slot) {
+                return Err(CommandError::text(format!("ERR Slot {slot} specified multiple times")));
+            }
+            slots.add(slot);
+        }
+        at += 2;
+    }
+    if at == first_at { Err(error::SYNTAX) } else { Ok(at) }
+}
+
+/// `CLUSTER MIGRATESLOTS SLOTSRANGE start end [start end ...] NODE node-id [SLOTSRANGE … NODE … …]`
+pub(crate) fn migrateslots(ctx: &mut Ctx<'_>) -> CommandResult {
+    let clustering = cluster(ctx)?;
+    let mut wanted: Vec<(SlotSet, String)> = Vec::new();
+    let mut at = 2;
+    while at < ctx.argc() {
+        if !ctx.is(at, "SLOTSRANGE") {
+            return Err(error::SYNTAX.into());
+        }
+        let mut slots = SlotSet::new();
+        at = ranges(ctx, at + 1, &mut slots)?;
+        if at + 1 >= ctx.argc() || !ctx.is(at, "NODE") {
+            return Err(error::SYNTAX.into());
+        }
+        wanted.push((slots, text(ctx.arg(at + 1))));
+        at += 2;
+    }
+    let state = clustering.node.lock()?;
+    let source = state.cluster.my_id().to_string();
+    for (slots, target) in &wanted {
+        let slots: Vec<u16> = slots.iter().collect();
+        state.cluster.check_export(&slots, target).map_err(CommandError::text)?;
+    }
+    drop(state);
+    let job = |(slots, target): (SlotSet, String)| {
+        Job::new(ctx.engine.new_replid(), Side::Export, slots, &source, &target, now_s(ctx))
+    };
+    let jobs = wanted.into_iter().map(job).collect();
+    clustering.moves.add(jobs).map_err(CommandError::text)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLUSTER CANCELSLOTMIGRATIONS`
+pub(crate) fn cancelslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
+    cluster(ctx)?.moves.cancel_exports(now_s(ctx));
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLUSTER GETSLOTMIGRATIONS`
+pub(crate) fn getslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
+    let jobs = cluster(ctx)?.moves.all();
+    ctx.out.array(jobs.len());
+    for job in jobs.iter().rev() {
+        let operation = match job.side {
+            Side::Export => "EXPORT",
+            Side::Import => "IMPORT",
+        };
+        let (out, ranges) = (&mut *ctx.out, job.ranges());
+        out.map(11);
+        for (name, value) in [
+            ("name", job.name.as_str()),
+            ("operation", operation),
+            ("slot_ranges", &ranges),
+            ("target_node", &job.target),
+            ("source_node", &job.source),
+        ] {
+            out.bulk(name.as_bytes());
+            out.bulk(value.as_bytes());
+        }
+        for (name, value) in
+            [("create_time", job.created_s), ("last_update_time", job.updated_s), ("last_ack_time", job.heard_s)]
+        {
+            out.bulk(name.as_bytes());
+            out.int(value);
+        }
+        for (name, value) in [("state", job.stage.name()), ("message", job.message.as_str())] {
+            out.bulk(name.as_bytes());
+            out.bulk(value.as_bytes());
+        }
+        // Nothing is forked: no page is copied.
+        out.bulk(b"cow_size");
+        out.int(0);
+    }
+    Ok(())
+}
+
+/// `CLUSTER SYNCSLOTS ESTABLISH name node-id start end [start end ...] | ALIVE | PREPARE | TAKE`
+pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
+    cluster(ctx)?;
+    if ctx.commit.is_nested() || ctx.session.deny_blocking {
+        return Err(error::SYNTAX.into());
+    }
+    if ctx.is(2, "ESTABLISH") && ctx.argc() >= 7 {
+        return establish(ctx);
+    }
+    if ctx.argc() != 3 {
+        return Err(error::SYNTAX.into());
+    }
+    let imports = ctx.session.imports.as_ref().ok_or(NO_MOVE)?;
+    if imports.has_failed() {
+        // What has come is deleted when the connection is closed: nothing can come after that.
+        ctx.session.states.insert(States::CLOSES);
+        return Err(FAILED.into());
+    }
+    imports.note_heard();
+    if ctx.is(2, "ALIVE") {
+        ctx.out.simple("ALIVE");
+    } else if ctx.is(2, "PREPARE") {
+        // All commands before this one are executed.
+        if let Some(imports) = &mut ctx.session.imports {
+            imports.prepare();
+        }
+        ctx.out.simple("PREPARED");
+    } else if ctx.is(2, "TAKE") {
+        return take(ctx);
+    } else {
+        return Err(error::SYNTAX.into());
+    }
+    Ok(())
+}
+
+fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
+    let clustering = cluster(ctx)?;
+    if ctx.session.imports.is_some() {
+        return Err(error::SYNTAX.into());
+    }
+    let (name, source) = (text(ctx.arg(3)), text(ctx.arg(4)));
+    let mut slots = SlotSet::new();
+    if ranges(ctx, 5, &mut slots)? != ctx.argc() {
+        return Err(error::SYNTAX.into());
+    }
+    let list: Vec<u16> = slots.iter().collect();
+    clustering.node.lock()?.cluster.check_import(&list, &source).map_err(CommandError::text)?;
+    let client = ctx.session.handle.id;
+    let importing = Importing::begin(ctx.engine, client, &name, &source, slots).map_err(CommandError::text)?;
+    let noted = ctx.outside_of_gate(write_marks);
+    noted.map_err(|error| CommandError::text(format!("ERR the target can't note what comes: {error}")))?;
+    ctx.session.imports = Some(Box::new(importing));
+    // The source does not look at OK.
+    ctx.out.simple("ESTABLISHED");
+    Ok(())
+}
+
+/// The slots are this node's from here on. The reply comes when that is saved and holds.
+fn take(ctx: &mut Ctx<'_>) -> CommandResult {
+    let Some(importing) = ctx.session.imports.take() else { return Err(NO_MOVE.into()) };
+    let timeout_ms = cluster(ctx)?.node.lock()?.cluster.options().node_timeout_ms;
+    if !importing.may_take(Duration::from_millis(timeout_ms)) {
+        return Err(TOO_LATE.into());
+    }
+    let slots: Vec<u16> = importing.slots.iter().collect();
+    change(ctx, |cluster, now, facts| {
+        cluster.take_slots(&slots, &importing.source, now, facts)?;
+        importing.is_taken();
+        Ok("TAKEN".to_owned())
+    })
+}

@@ -1,0 +1,435 @@
+//! Sending slots to another node.
+//!
+//! Group by group of slots: the keys as they are at a cut, then what clients have changed since. In the end the target
+//! answers within [`LAG_MAX`]: writes are held back, it gets the rest, says within [`PAUSE_MAX`] that it has executed all, and
+//! takes the slots over. If it is not that fast, writes go on, and are slowed down until it is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use onrush_engine::cluster::facts::Facts;
+use onrush_engine::cluster::moves::job::{Job, Side, Stage};
+use onrush_engine::cluster::moves::stream::MoveStream;
+use onrush_engine::settings::Hold;
+use onrush_engine::snapshot::output::Purpose;
+use onrush_persist::SinkId;
+use tokio::task::LocalSet;
+
+use super::super::slots::note_marks;
+use super::feed::{Feed, FeedOutput};
+use super::now_s;
+use super::target::{Heard, Target, request};
+use crate::process::server::Server;
+
+/// Slots are cut together as long as they have no more keys than this: what clients change in them waits until the keys are
+/// sent.
+const GROUP_KEYS_MAX: usize = 64 << 10;
+
+/// Bytes of changes that wait to be sent. With more, commands that write are held back.
+const STREAM_BYTES_MAX: usize = 64 << 20;
+
+/// As few may wait while the target is too slow.
+const STREAM_BYTES_MIN: usize = 1 << 20;
+
+/// Writes are held back only when the target answers as soon as this; after some tries, as soon as they may be held back at all.
+const LAG_MAX: Duration = Duration::from_millis(10);
+
+/// So many tries it is [`LAG_MAX`].
+const TRIES_FOR_LAG: u32 = 20;
+
+/// How long writes are held back for the rest of the changes; if it takes longer, they go on, and it is tried again.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// What this node has got just now, its target knows within this time.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+
+/// If a command goes on that long, so much later.
+const PAUSE_EVERY: Duration = Duration::from_millis(500);
+
+/// How often that is tried.
+const TRIES_MAX: u32 = 100;
+
+/// Between two looks whether something is possible now.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Between two looks whether the routes say that slots are given away.
+const LOOK_AT_ROUTES: Duration = Duration::from_micros(200);
+
+/// If they do not for so long, the log tells it.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+
+/// How often the target is asked whether it is there while keys are sent.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module's text.
+pub(super) struct Export {
+    server: &'static Server,
+    job: Job,
+    slots: Vec<u16>,
+    feed: Arc<Feed>,
+    stream: Arc<MoveStream>,
+    sink: Option<SinkId>,
+    is_holding: bool,
+    asked: Instant,
+    keys: u64,
+    bytes: u64,
+}
+
+impl Export {
+    /// Prepares a move.
+    ///
+    /// # Errors
+    /// It is not possible any more.
+    pub(super) fn new(server: &'static Server, job: Job) -> Result<Self, String> {
+        let export = Self {
+            server,
+            slots: job.slots(),
+            job,
+            feed: Arc::default(),
+            stream: MoveStream::new(server.engine(), STREAM_BYTES_MAX),
+            sink: None,
+            is_holding: false,
+            asked: Instant::now(),
+            keys: 0,
+            bytes: 0,
+        };
+        export.check()?;
+        Ok(export)
+    }
+
+    /// Moves the slots; returns what the log tells of it.
+    ///
+    /// # Errors
+    /// They stay here: why.
+    pub(super) fn run(mut self) -> Result<String, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        LocalSet::new().block_on(&runtime, self.send())
+    }
+
+    async fn send(&mut self) -> Result<String, String> {
+        let (ip, port) = self.address()?;
+        let mut target = Target::connect(self.server, &ip, port).await?;
+        self.establish(&mut target).await?;
+        self.sink = Some(self.stream.attach().map_err(|error| error.to_string())?);
+        self.set_stage(Stage::Copies);
+        for group in self.groups() {
+            self.copy(&mut target, &group).await?;
+            let changes = self.stream.take()?;
+            self.pass(&mut target, &changes).await?;
+        }
+        self.set_stage(Stage::CatchesUp);
+        // Not while writes are held back: this waits for the disk.
+        self.leave();
+        let held = self.hand_over(&mut target).await?;
+        let (keys, mb) = (self.keys, self.bytes as f64 / 1e6);
+        Ok(format!("{keys} keys, {mb:.1} MB, writes held back for {:.1} ms", held.as_secs_f64() * 1e3))
+    }
+
+    fn address(&self) -> Result<(String, u16), String> {
+        let is_encrypted = self.server.host.config.read().tls_cluster;
+        self.with(|state| {
+            let node = state.cluster.node_at(&self.job.target).ok_or("the target is not known any more")?;
+            Ok((node.ip, if is_encrypted { node.tls_port } else { node.port }))
+        })
+    }
+
+    fn with<R>(
+        &self,
+        look: impl FnOnce(&mut onrush_engine::cluster::node::State) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
+        let mut state = cluster.node.lock().map_err(|_| "the node has not begun".to_owned())?;
+        look(&mut state)
+    }
+
+    /// Whether it may go on.
+    fn check(&self) -> Result<(), String> {
+        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
+        if cluster.moves.is_unwanted(&self.job.name) {
+            return Err("a client wants it to end".to_owned());
+        }
+        let checked = self.with(|state| state.cluster.check_export(&self.slots, &self.job.target));
+        checked.map_err(|error| error.trim_start_matches("ERR ").to_owned())
+    }
+
+    fn set_stage(&self, stage: Stage) {
+        if let Some(cluster) = &self.server.cluster {
+            cluster.moves.set_stage(&self.job.name, Side::Export, stage, "", now_s(self.server));
+        }
+    }
+
+    fn note_heard(&self) {
+        if let Some(cluster) = &self.server.cluster {
+            cluster.moves.note_heard(&self.job.name, Side::Export, now_s(self.server));
+        }
+    }
+
+    async fn establish(&self, target: &mut Target) -> Result<(), String> {
+        let mut args: Vec<Vec<u8>> = ["CLUSTER", "SYNCSLOTS", "ESTABLISH", &self.job.name, &self.job.source]
+            .map(|arg| arg.as_bytes().to_vec())
+            .into();
+        for range in self.job.slots.ranges() {
+            args.extend([range.start(), range.end()].map(|slot| slot.to_string().into_bytes()));
+        }
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let began = Instant::now();
+        loop {
+            target.send(&request(&args)).await?;
+            match self.hear(target, "ESTABLISHED", target.timeout()).await {
+                // It has not heard yet what this node has got just now.
+                Err(why) if why.starts_with("TRYAGAIN") && began.elapsed() < KNOWN_WITHIN => {
+                    self.check()?;
+                    tokio::time::sleep(PAUSE_MAX).await;
+                }
+                established => return established,
+            }
+        }
+    }
+
+    /// Waits for an answer that must come.
+    async fn hear(&self, target: &mut Target, status: &str, at_most: Duration) -> Result<(), String> {
+        match target.hear(status, at_most).await {
+            Heard::Status => {
+                self.note_heard();
+                Ok(())
+            }
+            Heard::Nothing => Err("the target does not answer".to_owned()),
+            Heard::Error(why) | Heard::Closed(why) => Err(why),
+        }
+    }
+
+    /// The slots may be the target's from here on.
+    fn leave(&self) {
+        if let Some(cluster) = &self.server.cluster {
+            cluster.moves.leave(&self.slots, true);
+            note_marks(self.server);
+        }
+    }
+
+    /// Slots that are cut together.
+    fn groups(&self) -> Vec<Vec<u16>> {
+        let Some(db) = self.server.keyspace.db(0) else { return vec![self.slots.clone()] };
+        let (mut groups, mut keys) = (vec![Vec::new()], 0);
+        for slot in &self.slots {
+            let len = db.shard(usize::from(*slot)).len();
+            if keys > 0 && keys + len > GROUP_KEYS_MAX {
+                groups.push(Vec::new());
+                keys = 0;
+            }
+            keys += len;
+            if let Some(group) = groups.last_mut() {
+                group.push(*slot);
+            }
+        }
+        groups
+    }
+
+    /// Sends the keys of some slots.
+    async fn copy(&mut self, target: &mut Target, group: &[u16]) -> Result<(), String> {
+        self.feed.begin();
+        while !self.stream.cut(Box::new(FeedOutput(Arc::clone(&self.feed))), group) {
+            // Another snapshot comes first.
+            self.check()?;
+            self.ask(target).await?;
+            tokio::time::sleep(LOOK).await;
+        }
+        if let Some(db) = self.server.keyspace.db(0) {
+            self.keys += group.iter().map(|slot| db.shard(usize::from(*slot)).len() as u64).sum::<u64>();
+        }
+        loop {
+            let taken = self.feed.take()?;
+            self.pass(target, &taken.bytes).await?;
+            if taken.is_whole {
+                return Ok(());
+            }
+            self.check()?;
+        }
+    }
+
+    async fn pass(&mut self, target: &mut Target, bytes: &[u8]) -> Result<(), String> {
+        self.bytes += bytes.len() as u64;
+        target.send(bytes).await?;
+        self.ask(target).await
+    }
+
+    /// Asks from time to time whether the target is there.
+    async fn ask(&mut self, target: &mut Target) -> Result<(), String> {
+        if self.asked.elapsed() < ASK_EVERY {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        if target.has_answered() {
+            self.note_heard();
+        }
+        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"ALIVE"])).await
+    }
+
+    /// Sends the changes so far, and has the target say when it has executed them.
+    async fn prepare(&mut self, target: &mut Target) -> Result<(), String> {
+        let changes = self.stream.take()?;
+        self.pass(target, &changes).await?;
+        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"PREPARE"])).await
+    }
+
+    /// Holds writes back and has the target take over when it has all; returns for how long writes were held back.
+    async fn hand_over(&mut self, target: &mut Target) -> Result<Duration, String> {
+        let mut len_max = STREAM_BYTES_MAX;
+        for nth in 0..TRIES_MAX {
+            let lag_max = if nth < TRIES_FOR_LAG { LAG_MAX } else { PAUSE_MAX };
+            self.check()?;
+            let asked = Instant::now();
+            self.prepare(target).await?;
+            self.hear(target, "PREPARED", target.timeout()).await?;
+            let lag = asked.elapsed();
+            if lag > lag_max {
+                len_max = (len_max / 2).max(STREAM_BYTES_MIN);
+                self.stream.set_len_max(len_max);
+                self.slow_down(target, lag.min(PAUSE_MAX)).await?;
+                continue;
+            }
+            // To give slots away is to write that down.
+            let is_failing =
+                || self.server.cluster.as_ref().is_some_and(|cluster| cluster.is_file_failing.load(Relaxed));
+            while is_failing() || !self.hold() {
+                // A script takes long, or the disk is full.
+                self.release();
+                self.check()?;
+                let changes = self.stream.take()?;
+                self.pass(target, &changes).await?;
+                tokio::time::sleep(PAUSE_EVERY).await;
+            }
+            let held = Instant::now();
+            self.set_stage(Stage::Pauses);
+            let mut last = self.stream.take()?;
+            last.extend(request(&[b"CLUSTER", b"SYNCSLOTS", b"PREPARE"]));
+            self.send_held(target, &last, held).await?;
+            let left = PAUSE_MAX.saturating_sub(held.elapsed());
+            match target.hear("PREPARED", left).await {
+                Heard::Status if self.is_holding => {
+                    self.take(target).await?;
+                    self.release();
+                    return Ok(held.elapsed());
+                }
+                // Writes went on before the target had read all.
+                Heard::Status => self.set_stage(Stage::CatchesUp),
+                Heard::Nothing => {
+                    self.release();
+                    self.set_stage(Stage::CatchesUp);
+                    self.hear(target, "PREPARED", target.timeout()).await?;
+                }
+                Heard::Error(why) | Heard::Closed(why) => return Err(why),
+            }
+        }
+        Err("the target is too slow for what clients write".to_owned())
+    }
+
+    /// Sends something while writes are held back since then. If the target does not read it in time, they go on meanwhile.
+    async fn send_held(&mut self, target: &mut Target, bytes: &[u8], held: Instant) -> Result<(), String> {
+        self.bytes += bytes.len() as u64;
+        let mut sending = std::pin::pin!(target.send(bytes));
+        let left = PAUSE_MAX.saturating_sub(held.elapsed());
+        match tokio::time::timeout(left, &mut sending).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                self.release();
+                sending.await
+            }
+        }
+    }
+
+    /// The target is behind: clients write nothing for a moment.
+    async fn slow_down(&mut self, target: &mut Target, time: Duration) -> Result<(), String> {
+        self.hold();
+        let (held, changes) = (Instant::now(), self.stream.take()?);
+        self.send_held(target, &changes, held).await?;
+        tokio::time::sleep(time.saturating_sub(held.elapsed())).await;
+        self.release();
+        Ok(())
+    }
+
+    fn hold(&mut self) -> bool {
+        self.is_holding = true;
+        self.server.hold_writes(Hold::Move, PAUSE_MAX)
+    }
+
+    fn release(&mut self) {
+        if std::mem::take(&mut self.is_holding) {
+            self.server.release_writes(Hold::Move);
+        }
+    }
+
+    /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
+    /// that is known, or the target has failed, or twice the time has gone by after which a node counts as failed.
+    async fn take(&mut self, target: &mut Target) -> Result<(), String> {
+        // From then on no client can end the move.
+        self.set_stage(Stage::HandsOver);
+        self.check()?;
+        let asked = Instant::now();
+        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"TAKE"])).await?;
+        let at_most = 2 * target.timeout();
+        match target.hear("TAKEN", at_most).await {
+            Heard::Status => return self.give(),
+            Heard::Error(why) => return Err(why),
+            Heard::Nothing | Heard::Closed(_) => {}
+        }
+        while asked.elapsed() < at_most {
+            let (own, theirs) = self.with(|state| {
+                let cluster = &state.cluster;
+                Ok((cluster.own_among(&self.slots), cluster.count_of(&self.slots, &self.job.target)))
+            })?;
+            if theirs == self.slots.len() {
+                return self.give();
+            }
+            if own < self.slots.len() {
+                return Err("the slots have got another owner".to_owned());
+            }
+            if self.check().is_err() {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Err("the target has not said that it has taken over".to_owned())
+    }
+
+    /// The slots are the target's: from the end of this on, no client writes to them here. The routes say so before the file of
+    /// nodes does, so this does not wait for the disk.
+    fn give(&self) -> Result<(), String> {
+        let facts = Facts(self.server.engine());
+        self.with(|state| state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts))?;
+        let Some(cluster) = &self.server.cluster else { return Ok(()) };
+        cluster.node.wake();
+        let (began, mut is_told) = (Instant::now(), false);
+        while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) {
+            if began.elapsed() > TELL_AFTER && !std::mem::replace(&mut is_told, true) {
+                tracing::warn!("Writes are still held back: a command goes on, and the slots can't be given away yet");
+            }
+            std::thread::sleep(LOOK_AT_ROUTES);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        self.release();
+        self.feed.close();
+        if let Some(cluster) = &self.server.cluster {
+            let routes = cluster.routes();
+            let own: Vec<u16> = self.slots.iter().copied().filter(|slot| routes.own.has(*slot)).collect();
+            if !own.is_empty() {
+                cluster.moves.leave(&own, false);
+                note_marks(self.server);
+            }
+        }
+        if let Some(underway) = self.server.snapshots.underway()
+            && underway.purpose == Purpose::Slots
+        {
+            underway.abort("the move of slots has ended");
+        }
+        if let Some(sink) = self.sink.take() {
+            self.stream.end(sink);
+        }
+    }
+}

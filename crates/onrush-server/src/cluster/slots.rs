@@ -1,0 +1,292 @@
+//! The thread that changes what this server serves: it may have to wait for commands under way.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use onrush_cluster::slots::SlotSet;
+use onrush_engine::batch::runner::Runner;
+use onrush_engine::clients::local::LocalClient;
+use onrush_engine::cluster::change::{change_routes, delete_slots, try_change_routes};
+use onrush_engine::cluster::facts::Facts;
+use onrush_engine::cluster::moves::import::write_marks;
+use onrush_engine::cluster::routes::Routes;
+use onrush_engine::process::Done;
+use onrush_engine::replication::role::Primary;
+use onrush_engine::settings::Hold;
+use onrush_persist::{push_command, threads};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::process::server::Server;
+use crate::replica::Request;
+use crate::replicas::GETACK;
+
+/// What replicas are to be told of slots, and whom to tell then where that ends in the stream.
+pub(super) struct Telling {
+    pub(super) text: String,
+    pub(super) tell: oneshot::Sender<u64>,
+}
+
+/// Writes and a manual fail-over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holding {
+    /// They are held back; the state knows the hold by its time.
+    Until(u64),
+    /// They go on.
+    Over,
+}
+
+/// What has changed at once.
+#[derive(Default)]
+pub(super) struct Change {
+    /// The new role: its primary, if there is one.
+    pub(super) role: Option<Option<Primary>>,
+    /// What replicas are to be told of slots.
+    pub(super) telling: Option<Telling>,
+    pub(super) routes: Option<Arc<Routes>>,
+    /// Whether writes are held back from now on, or not any more.
+    pub(super) holds: Option<Holding>,
+    /// All data is to be deleted.
+    pub(super) flushes: bool,
+    /// Slots whose keys are to be deleted.
+    pub(super) lost: Vec<u16>,
+    /// Whom to tell then.
+    pub(super) done: Vec<Done>,
+}
+
+impl Change {
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.role.is_none()
+            && self.telling.is_none()
+            && self.routes.is_none()
+            && self.holds.is_none()
+            && !self.flushes
+            && self.lost.is_empty()
+            && self.done.is_empty()
+    }
+}
+
+/// How long commands under way may take until a replica that takes over is told no more how far it has to come.
+const HOLD_WAIT: Duration = Duration::from_secs(4);
+
+/// For so long the thread of the bus tries itself to change routes: mostly no command is under way that takes long.
+const TRY_FOR: Duration = Duration::from_millis(1);
+
+/// The way to the thread.
+pub(super) struct Slots {
+    server: &'static Server,
+    sender: Sender<Change>,
+    /// Changes that it has not made yet.
+    pending: Arc<AtomicUsize>,
+    sweep: Arc<Sweep>,
+}
+
+/// Slots that have gone, and whose keys a thread of its own deletes: other changes need not wait for that.
+#[derive(Default)]
+struct Sweep {
+    slots: Mutex<SlotSet>,
+    done: Condvar,
+    /// Whether the thread of changes waits for the end.
+    hurries: AtomicBool,
+}
+
+impl Sweep {
+    /// Whether a slot comes back whose keys are still being deleted.
+    fn is_touched(&self, routes: &Routes) -> bool {
+        let slots = self.slots.lock();
+        slots.iter().any(|slot| routes.own.has(slot) || routes.importing.contains_key(&slot))
+    }
+
+    fn wait(&self) {
+        self.hurries.store(true, Release);
+        self.done.wait_while(&mut self.slots.lock(), |slots| !slots.is_empty());
+        self.hurries.store(false, Release);
+    }
+
+    /// Deletes the keys of slots that are another node's; goes on with that when the node starts again.
+    fn run(&self, server: &'static Server, lost: &Receiver<Vec<u16>>) {
+        let Some(cluster) = &server.cluster else { return };
+        for slots in lost {
+            note_marks(server);
+            delete_slots(server.engine(), &slots, || self.hurries.load(Acquire));
+            cluster.moves.leave(&slots, false);
+            note_marks(server);
+            let mut left = self.slots.lock();
+            slots.iter().for_each(|slot| left.remove(*slot));
+            drop(left);
+            self.done.notify_all();
+        }
+    }
+}
+
+impl Slots {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system cannot create it.
+    pub(super) fn start(server: &'static Server) -> io::Result<Self> {
+        let (sender, changes) = channel();
+        let (pending, sweep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sweep::default()));
+        let (sweeper, lost) = channel();
+        let swept = Arc::clone(&sweep);
+        threads::start("cluster-sweep", move || swept.run(server, &lost))?;
+        let (left, swept) = (Arc::clone(&pending), Arc::clone(&sweep));
+        threads::start("cluster-slots", move || {
+            for change in changes {
+                apply(server, change, &swept, &sweeper);
+                left.fetch_sub(1, Release);
+            }
+        })?;
+        Ok(Self { server, sender, pending, sweep })
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.load(Acquire) == 0
+    }
+
+    /// Makes a change, now if that is possible without waiting.
+    pub(super) fn make(&self, mut change: Change) {
+        let is_simple = change.role.is_none()
+            && change.telling.is_none()
+            && change.holds.is_none()
+            && !change.flushes
+            && change.lost.is_empty()
+            && !change.routes.as_ref().is_some_and(|routes| self.sweep.is_touched(routes));
+        if let (Some(routes), Some(cluster)) = (&change.routes, &self.server.cluster)
+            && !routes.is_up
+            && cluster.routes().is_up
+        {
+            cluster.go_down();
+        }
+        if is_simple && self.is_idle() {
+            let tried = change.routes.take().map(|routes| try_change_routes(self.server.engine(), routes, TRY_FOR));
+            match tried {
+                Some(Err(routes)) => change.routes = Some(routes),
+                _ => {
+                    change.done.into_iter().for_each(|done| done(Ok(())));
+                    return;
+                }
+            }
+        }
+        self.pending.fetch_add(1, Release);
+        if self.sender.send(change).is_err() {
+            tracing::error!("The thread that changes slots is gone");
+        }
+    }
+}
+
+/// The order matters: a new primary takes writes before it is asked for them, and whoever has lost slots executes no command
+/// for them before their keys go or clients go on.
+fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sender<Vec<u16>>) {
+    // Keys that come must not be taken for those that went, and a replica's are its primary's.
+    if change.role.is_some() || change.routes.as_ref().is_some_and(|routes| sweep.is_touched(routes)) {
+        sweep.wait();
+    }
+    if let Some(Holding::Until(until_mono_ms)) = change.holds {
+        hold(server, until_mono_ms);
+    }
+    if let Some(role) = change.role {
+        change_role(server, role);
+    }
+    // Before the commands that the new routes let in, and before keys leave.
+    if let Some(Telling { text, tell }) = change.telling {
+        tell_replicas(server, &text);
+        // Nobody may wait for it.
+        let _ = tell.send(server.replication.history.offset());
+        if !server.replication.attached.all_tell() {
+            // Some do not say by themselves how far they are.
+            server.replication.tell_replicas(server.engine(), GETACK);
+        }
+    }
+    // New routes may have to wait for a command that is under way for long. Clients go on before that if this node has what it
+    // had, as after a fail-over that has not come about.
+    let is_over = change.holds == Some(Holding::Over);
+    let goes_on = is_over && change.routes.as_ref().is_none_or(|routes| serves_as_before(server, routes));
+    if goes_on {
+        server.release_writes(Hold::Handover);
+    }
+    if let Some(routes) = change.routes {
+        change_routes(server.engine(), routes);
+    }
+    if change.flushes {
+        let mut client = LocalClient::new(server.engine());
+        client.replay();
+        let mut runner = Runner::new(server.engine(), server.cluster_thread());
+        client.run(&mut runner, "FLUSHALL\nFUNCTION FLUSH\n");
+    }
+    if is_over && !goes_on {
+        server.release_writes(Hold::Handover);
+    }
+    change.done.into_iter().for_each(|done| done(Ok(())));
+    if let Some(cluster) = server.cluster.as_ref().filter(|_| !change.lost.is_empty()) {
+        // Also those that wait for others are deleted if this node ends before.
+        cluster.moves.leave(&change.lost, true);
+        let mut slots = sweep.slots.lock();
+        change.lost.iter().for_each(|slot| slots.add(*slot));
+        drop(slots);
+        if sweeper.send(change.lost).is_err() {
+            tracing::error!("The thread that deletes keys of slots that have gone is gone");
+        }
+    }
+}
+
+fn serves_as_before(server: &Server, routes: &Routes) -> bool {
+    let Some(cluster) = &server.cluster else { return true };
+    let before = cluster.routes();
+    routes.is_replica == before.is_replica && routes.is_up == before.is_up && routes.own == before.own
+}
+
+/// Puts a message about slots into the stream, which nodes of other makes take for nothing.
+pub(super) fn tell_replicas(server: &'static Server, message: &str) {
+    let mut command = Vec::new();
+    push_command(&mut command, [b"PING".as_slice(), message.as_bytes()].into_iter());
+    server.replication.tell_replicas(server.engine(), &command);
+}
+
+/// Writes which slots are on their way. If that fails, it is tried again by the thread of the moves.
+pub(super) fn note_marks(server: &'static Server) {
+    if let Err(error) = write_marks(server.engine()) {
+        tracing::error!("Can't write which slots are on their way: {error}");
+    }
+}
+
+/// Holds clients for a replica that takes over, and has it told how far it is to come. If a script goes on writing, it is not
+/// told, and the fail-over ends when its time is over. One that is over by now holds nobody.
+fn hold(server: &'static Server, until_mono_ms: u64) {
+    let is_wanted = server.cluster.as_ref().is_some_and(|clustering| {
+        clustering.node.lock().is_ok_and(|state| state.cluster.wants_pause() == Some(until_mono_ms))
+    });
+    if !is_wanted {
+        return;
+    }
+    if !server.hold_writes(Hold::Handover, HOLD_WAIT) {
+        tracing::warn!("A command takes too long: the replica can't take over");
+        return;
+    }
+    if let Some(clustering) = &server.cluster
+        && let Ok(mut state) = clustering.node.lock()
+    {
+        let facts = Facts(server.engine());
+        state.cluster.held(until_mono_ms, facts.now(), &facts);
+        drop(state);
+        clustering.node.wake();
+    }
+}
+
+/// Gives the server another role, and waits until it has it.
+fn change_role(server: &'static Server, primary: Option<Primary>) {
+    if server.host.replica.wanted().is_none() && server.replication.role.primary() == primary {
+        return;
+    }
+    let (tell, told) = channel();
+    let tell = Arc::new(parking_lot::Mutex::new(Some(tell)));
+    let done = move |_| drop(tell.lock().take());
+    server.host.replica.ask(Request::new(primary), Box::new(done));
+    // It ends when the other end is dropped.
+    let _: Result<(), _> = told.recv();
+}

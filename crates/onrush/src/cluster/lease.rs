@@ -1,0 +1,170 @@
+//! What needs a connection of its own, at the node of its slot.
+
+use std::time::Duration;
+
+use crate::cluster::follow::Follow;
+use crate::cluster::lane::{ASKING, gone};
+use crate::cluster::node::Node;
+use crate::cluster::odd::cross_slot;
+use crate::cluster::place::Place;
+use crate::cluster::slot::slot;
+use crate::cluster::{ClusterConnection, Inner};
+use crate::connection::gate::Packed;
+use crate::connection::lease::{Attempt, Lease};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::values::args::ToRedisArgs;
+use crate::values::cmd::Terms;
+use crate::values::pipeline::Pipeline;
+use crate::values::value::Value;
+
+impl ClusterConnection {
+    /// An exclusive connection to the node that serves the slot of a key. It does not follow the slot if that moves: its
+    /// commands get MOVED then.
+    ///
+    /// # Errors
+    /// As [`Connection::lease`](crate::Connection::lease).
+    pub async fn lease(&self, key: impl AsRef<[u8]>) -> RedisResult<Lease> {
+        let mut follow = Follow::new(&self.inner, Place::of_slot(slot(key.as_ref())));
+        loop {
+            let (node, _) = follow.node()?;
+            let error = match node.connection() {
+                Ok(connection) => match connection.lease().await {
+                    Ok(lease) => return Ok(lease),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            follow.again(&node, error, false).await?;
+        }
+    }
+
+    /// An optimistic transaction over keys of one slot; see [`Connection::transaction`](crate::Connection::transaction).
+    /// If the slot moves before EXEC, `attempt` is called again at its new node; while it is on its way, that is waited
+    /// for, at most for the response timeout.
+    ///
+    /// # Errors
+    /// As there; CROSSSLOT if the keys are in several slots, [`ErrorKind::Client`] without keys.
+    pub async fn transaction<T>(
+        &self,
+        keys: impl ToRedisArgs,
+        mut attempt: impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
+    ) -> RedisResult<T> {
+        let keys = keys.to_redis_args();
+        let mut follow = Follow::new(&self.inner, place_of(&keys)?);
+        loop {
+            let (node, _) = follow.node()?;
+            let error = match node.connection() {
+                Ok(connection) => match connection.transaction(&keys, &mut attempt).await {
+                    Ok(value) => return Ok(value),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            follow.again(&node, error, false).await?;
+        }
+    }
+
+    /// [`transaction`](Self::transaction) for tasks; see [`Connection::transact`](crate::Connection::transact).
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    pub async fn transact<T, F: Future<Output = RedisResult<Option<T>>>>(
+        &self,
+        keys: impl ToRedisArgs,
+        mut attempt: impl FnMut(Attempt) -> F,
+    ) -> RedisResult<T> {
+        let keys = keys.to_redis_args();
+        let mut follow = Follow::new(&self.inner, place_of(&keys)?);
+        loop {
+            let (node, _) = follow.node()?;
+            let error = match node.connection() {
+                Ok(connection) => match connection.transact(&keys, &mut attempt).await {
+                    Ok(value) => return Ok(value),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            follow.again(&node, error, false).await?;
+        }
+    }
+}
+
+fn place_of(keys: &[Vec<u8>]) -> RedisResult<Place> {
+    let Some(first) = keys.first().map(|key| slot(key)) else {
+        return Err(RedisError::new(
+            ErrorKind::Client,
+            "a transaction in a cluster needs a key, which says where it runs",
+        ));
+    };
+    if keys.iter().any(|key| slot(key) != first) {
+        return Err(cross_slot());
+    }
+    Ok(Place::of_slot(first))
+}
+
+impl Inner {
+    /// Sends a command that blocks, over a lease at the node of its slot.
+    pub(crate) async fn send_blocking(&self, packed: Packed<'_>, terms: Terms, place: Place) -> RedisResult<Value> {
+        let mut follow = Follow::new(self, place);
+        loop {
+            let (node, asks) = follow.node()?;
+            let outcome = if asks {
+                ask_blocking(&node, packed).await
+            } else {
+                match node.connection() {
+                    Ok(connection) => connection.request_apart(packed, terms).await,
+                    Err(error) => Err(error),
+                }
+            };
+            match outcome.and_then(Value::into_result) {
+                Ok(value) => return Ok(value),
+                Err(error) => follow.again(&node, error, true).await?,
+            }
+        }
+    }
+
+    /// The same for a pipeline of one slot.
+    pub(crate) async fn send_blocking_pipeline(&self, pipeline: &Pipeline, place: Place) -> super::Replies {
+        let mut follow = Follow::new(self, place);
+        loop {
+            let (node, _) = follow.node()?;
+            let outcome = match node.connection() {
+                Ok(connection) => connection.send_pipeline_here(pipeline, pipeline.packed()).await,
+                Err(error) => Err(error),
+            };
+            // Only if the first command was refused, all were.
+            let error = match outcome {
+                Ok(Some(results)) => match refused(&results) {
+                    Some(error) => error,
+                    None => return Ok(Some(results)),
+                },
+                Ok(None) => return Ok(None),
+                Err(error) => error,
+            };
+            follow.again(&node, error, false).await?;
+        }
+    }
+}
+
+/// The error of a pipeline of which nothing was executed.
+fn refused(results: &[RedisResult<Value>]) -> Option<RedisError> {
+    let code = |result: &RedisResult<Value>| result.as_ref().err().and_then(RedisError::code).map(str::to_owned);
+    let first = results.first().and_then(code)?;
+    let is_refusal = ["MOVED", "CLUSTERDOWN", "LOADING", "TRYAGAIN"].contains(&first.as_str());
+    let all = results.iter().all(|result| code(result).as_ref() == Some(&first));
+    results.first().filter(|_| is_refusal && all)?.as_ref().err().cloned()
+}
+
+async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
+    let bytes = [ASKING, packed.bytes()].concat();
+    let packed = Packed::new(&bytes, 2, packed.class());
+    let connection = node.connection()?;
+    let lease = Lease::take(connection, &mut Duration::default()).await?;
+    let outcome = lease.request_batch_here(packed, true, &[]).await.unwrap_or_else(|_| gone());
+    let broken = outcome.broken;
+    match (outcome.replies.into_iter().nth(1), broken) {
+        (Some(value), _) => Ok(value),
+        (None, Some(broken)) => Err(broken.error_at(bytes.len())),
+        (None, None) => Err(RedisError::closed().with_fate(Fate::Unknown)),
+    }
+}

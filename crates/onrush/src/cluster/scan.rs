@@ -1,0 +1,230 @@
+//! SCAN through all primaries, one after the other.
+//!
+//! The cursor says all that is known: which node is at work and with which cursor of its own, which slots are done, and
+//! which slots the node had when it began. A slot is done when the same node has had it from the beginning of its scan to
+//! the end. So slots that have moved meanwhile are scanned again at their new node.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::cluster::Inner;
+use crate::cluster::node::Node;
+use crate::cluster::odd::send_to;
+use crate::cluster::slot::SLOTS;
+use crate::cluster::topology::Addr;
+use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::values::cmd::Cmd;
+use crate::values::value::Value;
+
+/// A cursor through the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Cursor {
+    done: SlotSet,
+    /// The node at work.
+    node: Option<Visit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Visit {
+    addr: Addr,
+    /// The node's own cursor.
+    cursor: u64,
+    /// The slots that it had when its scan began.
+    had: SlotSet,
+}
+
+/// Slots, as ranges in ascending order.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct SlotSet(Vec<(u16, u16)>);
+
+impl SlotSet {
+    fn of(slots: impl Iterator<Item = u16>) -> SlotSet {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for slot in slots {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == slot => *last = slot,
+                _ => ranges.push((slot, slot)),
+            }
+        }
+        SlotSet(ranges)
+    }
+
+    fn has(&self, slot: u16) -> bool {
+        let at = self.0.partition_point(|(_, last)| *last < slot);
+        self.0.get(at).is_some_and(|(first, _)| *first <= slot)
+    }
+
+    fn and(&self, other: &SlotSet) -> SlotSet {
+        SlotSet::of((0..SLOTS).filter(|slot| self.has(*slot) && other.has(*slot)))
+    }
+
+    fn or(&self, other: &SlotSet) -> SlotSet {
+        SlotSet::of((0..SLOTS).filter(|slot| self.has(*slot) || other.has(*slot)))
+    }
+}
+
+impl fmt::Display for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (first, last)) in self.0.iter().enumerate() {
+            write!(f, "{}{first}-{last}", if nth > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for SlotSet {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<SlotSet, ()> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').ok_or(())?;
+            let (first, last) = (first.parse().map_err(drop)?, last.parse().map_err(drop)?);
+            if first <= last && last < SLOTS { Ok((first, last)) } else { Err(()) }
+        };
+        let ranges: Vec<(u16, u16)> =
+            text.split(',').filter(|part| !part.is_empty()).map(range).collect::<Result<_, _>>()?;
+        let is_sorted = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        is_sorted.then_some(SlotSet(ranges)).ok_or(())
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(Visit { addr, cursor, had }) => write!(f, "{cursor}@{}/{had}/{}:{}", self.done, addr.host, addr.port),
+            None => write!(f, "0@{}", self.done),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Cursor, ()> {
+        if text == "0" {
+            return Ok(Cursor::default());
+        }
+        let (cursor, rest) = text.split_once('@').ok_or(())?;
+        let mut parts = rest.splitn(3, '/');
+        let done = parts.next().unwrap_or_default().parse()?;
+        let Some(had) = parts.next() else { return Ok(Cursor { done, node: None }) };
+        let (host, port) = parts.next().and_then(|addr| addr.rsplit_once(':')).ok_or(())?;
+        let addr = Addr { host: host.to_owned(), port: port.parse().map_err(drop)? };
+        let visit = Visit { addr, cursor: cursor.parse().map_err(drop)?, had: had.parse()? };
+        Ok(Cursor { done, node: Some(visit) })
+    }
+}
+
+impl Inner {
+    /// One page of a SCAN.
+    pub(crate) async fn scan(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let args: Vec<&[u8]> = cmd.args_iter().collect();
+        let text = args.get(1).and_then(|cursor| std::str::from_utf8(cursor).ok()).unwrap_or_default();
+        let cursor: Cursor = text.parse().map_err(|()| bad_cursor())?;
+        let Some((node, visit)) = self.visit(&cursor).await? else { return Ok(page(&None, Value::Array(Vec::new()))) };
+        let own = visit.cursor.to_string();
+        let forwarded: Vec<&[u8]> =
+            [b"SCAN".as_slice(), own.as_bytes()].into_iter().chain(args.iter().skip(2).copied()).collect();
+        let (next, items) = parse_page(send_to(&node, &forwarded).await?)?;
+        let mut cursor = Cursor { node: Some(Visit { cursor: next, ..visit }), ..cursor };
+        if next == 0 {
+            self.end_visit(&mut cursor, &node).await?;
+        }
+        let is_done = cursor.node.is_none() && self.next_slot(&cursor.done).is_none();
+        Ok(page(&Some(cursor).filter(|_| !is_done), items))
+    }
+
+    /// The node that is at work, or the next one; `None` if all is done.
+    async fn visit(&self, cursor: &Cursor) -> RedisResult<Option<(Arc<Node>, Visit)>> {
+        if let Some(visit) = &cursor.node {
+            let known = self.routes.lock().all();
+            if let Some(node) = known.into_iter().find(|node| node.addr == visit.addr) {
+                return Ok(Some((node, visit.clone())));
+            }
+        }
+        let Some(slot) = self.next_slot(&cursor.done) else { return Ok(None) };
+        let node = {
+            let mut table = self.routes.lock();
+            table.choose(crate::cluster::place::Place::of_slot(slot)).and_then(|number| table.node(number))
+        };
+        let Some(node) = node else { return Ok(None) };
+        let had = self.slots_now(&node).await?;
+        Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, had })))
+    }
+
+    /// The first slot that is served and not done.
+    fn next_slot(&self, done: &SlotSet) -> Option<u16> {
+        let table = self.routes.lock();
+        (0..SLOTS).find(|slot| !done.has(*slot) && table.is_served(*slot))
+    }
+
+    async fn end_visit(&self, cursor: &mut Cursor, node: &Node) -> RedisResult<()> {
+        let Some(visit) = cursor.node.take() else { return Ok(()) };
+        let has = self.slots_now(node).await?;
+        cursor.done = cursor.done.or(&visit.had.and(&has));
+        Ok(())
+    }
+
+    /// The slots that a node has, as it says itself.
+    async fn slots_now(&self, node: &Node) -> RedisResult<SlotSet> {
+        self.learn_from(node).await?;
+        Ok(SlotSet(self.routes.lock().slots_of(node.number)))
+    }
+}
+
+fn bad_cursor() -> RedisError {
+    RedisError::new(ErrorKind::Client, "that is no cursor of a scan of this cluster")
+}
+
+fn parse_page(reply: Value) -> RedisResult<(u64, Value)> {
+    let text = |value: &Value| std::str::from_utf8(value.as_bytes()?).ok()?.parse().ok();
+    match reply {
+        Value::Array(mut parts) if parts.len() == 2 => match (text(&parts[0]), parts.pop()) {
+            (Some(cursor), Some(items)) => Ok((cursor, items)),
+            _ => Err(RedisError::new(ErrorKind::Parse, "a page of SCAN begins with no cursor")),
+        },
+        other => Err(other.mismatch("page of a scan")),
+    }
+}
+
+fn page(cursor: &Option<Cursor>, items: Value) -> Value {
+    let mut text = String::new();
+    match cursor {
+        Some(cursor) => _ = write!(text, "{cursor}"),
+        None => text.push('0'),
+    }
+    Value::Array(vec![Value::BulkString(text.into_bytes()), items])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_cursor_says_what_is_done() {
+        let set = |text: &str| text.parse::<SlotSet>().unwrap();
+        assert_eq!(set("0-5,9-9").and(&set("3-20")).to_string(), "3-5,9-9");
+        assert_eq!(set("0-5,9-9").or(&set("6-8")).to_string(), "0-9");
+        assert!(set("").0.is_empty() && set("16383-16383").has(16383));
+        for text in ["5-3", "0-16384", "a-b", "5", "3-4,1-2"] {
+            assert!(text.parse::<SlotSet>().is_err(), "{text}");
+        }
+        let visit = Visit { addr: Addr { host: "::1".to_owned(), port: 7 }, cursor: 12, had: set("6-7") };
+        for cursor in [
+            Cursor { done: set("0-5"), node: Some(visit) },
+            Cursor { done: set("0-5,7-9"), node: None },
+            Cursor::default(),
+        ] {
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_cursor_makes_it_panic(text in "[0-9@/,:-]{0,20}") {
+            let _ = text.parse::<Cursor>();
+        }
+    }
+}
