@@ -179,7 +179,7 @@ def sets_of(server):
 
 
 def move(binaries, kind, how, keys, benchmark=None):
-    """Moves the slots: seconds, the longest wait in milliseconds, SETs in the second before."""
+    """Moves the slots: seconds, the longest wait and the server's own word for it in milliseconds, SETs in the second before."""
     with contextlib.ExitStack() as stack:
         nodes = [node(stack, kind, binaries[kind]) for _ in range(2)]
         form(nodes, [0, SOURCE_SLOTS])
@@ -201,28 +201,38 @@ def move(binaries, kind, how, keys, benchmark=None):
         wait = longest.value
         if keys_of(nodes[1]) < keys:
             raise SystemExit(f"{keys_of(nodes[1])} keys have come of {keys}")
-    return took, wait, rate
+        with open(os.path.join(nodes[0].dir, "output"), errors="replace") as log:
+            held = re.findall(r"writes held back for ([\d.]+) ms", log.read())
+    return took, wait, rate, float(held[-1]) if held else None
 
 
 def moves(args, binaries):
     rows = [(kind, "redis-cli reshard", reshard, None) for kind in binaries]
     rows += [("onrush", "MIGRATESLOTS", migrateslots, None), ("onrush", "MIGRATESLOTS, written to", migrateslots, args.benchmark)]
-    lines = ["", f"{MOVED:,} slots with {args.keys:,} keys:", "", "| nodes | by | seconds: median (each round) | longest wait | SETs in the second before |", "|---|---|---|---|---|"]
-    took = {}
+    lines = ["", f"{MOVED:,} slots with {args.keys:,} keys:", "", "| nodes | by | seconds: median (each round) | longest wait | writes held back | SETs in the second before |", "|---|---|---|---|---|---|"]
+    took, longest = {}, {}
     for kind, name, how, benchmark in rows:
         each = []
         for nth in range(args.rounds if how is migrateslots else 1):
             each.append(move(binaries, kind, how, args.keys, benchmark))
-            print(f"{kind}, {name}: {each[-1][0]:.2f} s, longest wait {each[-1][1]:.1f} ms", flush=True)
+            held = "" if each[-1][3] is None else f", writes held back for {each[-1][3]:.1f} ms"
+            print(f"{kind}, {name}: {each[-1][0]:.2f} s, longest wait {each[-1][1]:.1f} ms{held}", flush=True)
+        longest[kind, name] = statistics.median(one[1] for one in each)
         took[kind, name] = statistics.median(one[0] for one in each)
         of = ", ".join(f"{one[0]:.2f}" for one in each)
         waits, rates = (", ".join(f"{one[at]:,.{digits}f}" for one in each) for at, digits in ((1, 1), (2, 0)))
-        lines.append(f"| {kind} | {name} | {took[kind, name]:.2f} ({of}) | {waits} ms | {rates} |")
+        held = ", ".join(f"{one[3]:.1f}" for one in each if one[3] is not None)
+        held = f"{held} ms" if held else "by key"
+        lines.append(f"| {kind} | {name} | {took[kind, name]:.2f} ({of}) | {waits} ms | {held} | {rates} |")
     base = "redis-cli reshard"
     bounds = [(base, "1.0x", ".7x"), ("MIGRATESLOTS", ".2x", ".1x"), ("MIGRATESLOTS, written to", ".3x", ".1x")]
     compared = [
         (f"{name} against reshard of {kind}", f"{took['onrush', name] / took[kind, base]:.3f}x", at_most, goal)
         for name, at_most, goal in bounds for kind in binaries if kind != "onrush"
+    ]
+    compared += [
+        (f"longest wait of a client, {name} (median)", f"{longest['onrush', name]:.0f} ms", "100 ms", "20 ms")
+        for name in ("MIGRATESLOTS", "MIGRATESLOTS, written to")
     ]
     return lines, compared
 

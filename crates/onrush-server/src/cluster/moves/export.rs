@@ -275,7 +275,7 @@ impl Export {
 
     /// Holds writes back and has the target take over when it has all; returns for how long writes were held back.
     async fn hand_over(&mut self, target: &mut Target) -> Result<Duration, String> {
-        let mut len_max = STREAM_BYTES_MAX;
+        let (mut len_max, mut lag_before) = (STREAM_BYTES_MAX, Duration::MAX);
         for nth in 0..TRIES_MAX {
             let lag_max = if nth < TRIES_FOR_LAG { LAG_MAX } else { PAUSE_MAX };
             self.check()?;
@@ -284,6 +284,11 @@ impl Export {
             self.hear(target, "PREPARED", target.timeout()).await?;
             let lag = asked.elapsed();
             if lag > lag_max {
+                // What was on its way when the copies ended is no fault of those who write.
+                let comes_closer = lag <= std::mem::replace(&mut lag_before, lag) / 2;
+                if comes_closer {
+                    continue;
+                }
                 len_max = (len_max / 2).max(STREAM_BYTES_MIN);
                 self.stream.set_len_max(len_max);
                 self.slow_down(target, lag.min(PAUSE_MAX)).await?;
