@@ -103,8 +103,17 @@ pub fn set_up() {
 #[cfg(feature = "mimalloc")]
 const KEPT_SHORT_MS: std::ffi::c_long = 5;
 
+/// Whether memory is short.
+static SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Whether memory is short, as [`give_back_soon`] was told.
+pub fn is_short() -> bool {
+    SHORT.load(Relaxed)
+}
+
 /// Whether freed memory goes back to the system soon, or stays with the allocator for a while as usual.
 pub fn give_back_soon(soon: bool) {
+    SHORT.store(soon, Relaxed);
     #[cfg(feature = "mimalloc")]
     // SAFETY: sets a number that the allocator reads.
     unsafe {
@@ -124,6 +133,16 @@ pub fn give_back() {
     // SAFETY: tidies the calling thread's heap, which is what the function is for; allocations stay where they are.
     unsafe {
         libmimalloc_sys::mi_collect(true);
+    }
+}
+
+/// Takes back what other threads have freed of this thread's memory; it stays with the allocator. O(pages of the thread's heap
+/// + blocks that were freed).
+pub fn take_back() {
+    #[cfg(feature = "mimalloc")]
+    // SAFETY: as in `give_back`.
+    unsafe {
+        libmimalloc_sys::mi_collect(false);
     }
 }
 
@@ -200,12 +219,36 @@ static EBBS: AtomicU32 = AtomicU32::new(0);
 /// To be called regularly, by one thread: notes when much less memory is in use than before, so that every thread
 /// should [`give_back`]. `calm`: the server has little to do, so that less is enough.
 pub fn watch_ebb(calm: bool) {
+    if RETURNING.load(Relaxed) > 0 && !is_short() {
+        return;
+    }
     let used = ALLOCATED.load(Relaxed);
     let high = HIGH.load(Relaxed).max(used);
     let (bytes_min, ratio) = if calm { (CALM_EBB_BYTES_MIN, CALM_EBB_RATIO) } else { (EBB_BYTES_MIN, EBB_RATIO) };
     if high - used >= bytes_min.max(high / ratio) {
         HIGH.store(used, Relaxed);
         ask_to_give_back();
+    }
+}
+
+/// Threads that free much.
+static RETURNING: AtomicU32 = AtomicU32::new(0);
+
+/// While there is one, much is being freed, of which its owners [`take_back`] what there is again and again. Giving it back
+/// meanwhile would cost time for each free block; in the end most pages are free as a whole.
+#[derive(Debug)]
+pub struct FreesMuch(());
+
+impl Default for FreesMuch {
+    fn default() -> Self {
+        RETURNING.fetch_add(1, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for FreesMuch {
+    fn drop(&mut self) {
+        RETURNING.fetch_sub(1, Relaxed);
     }
 }
 

@@ -6,7 +6,10 @@ use std::sync::atomic::{
 };
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use onrush_alloc::FreesMuch;
 use onrush_store::{Cleared, Removed, Value};
 
 /// From this many allocations on a value is freed in the background (as in Redis).
@@ -15,6 +18,16 @@ const BACKGROUND_EFFORT_MIN: usize = 64;
 /// From this many bytes on a value is freed in the background: it is mapped by itself, and giving it back to the system takes a
 /// while. Smaller ones are freed where they were allocated, so that the next one gets their pages.
 const BACKGROUND_BYTES_MIN: usize = onrush_alloc::huge::BYTES_MIN;
+
+/// Blocks that one thread frees for those that have allocated them, before these take them back.
+const FREED_AT_ONCE: usize = 8 << 10;
+
+/// How long the freeing rests then, at least: others want the processor as well.
+const REST_MIN: Duration = Duration::from_millis(1);
+
+/// Has the threads that have allocated what is stored take back what others have freed; returns when they have, or none of
+/// them answers soon.
+type TakeBack = Box<dyn Fn() + Send + Sync>;
 
 /// Something that was taken out of the store.
 pub enum Garbage {
@@ -69,6 +82,7 @@ impl Garbage {
 pub struct LazyFree {
     queue: OnceLock<Sender<Box<dyn Send>>>,
     counts: Arc<Counts>,
+    take_back: Arc<OnceLock<TakeBack>>,
 }
 
 #[derive(Default)]
@@ -85,6 +99,23 @@ impl LazyFree {
         // There is one such thread.
         let _ = self.queue.set(queue);
         garbage.into_iter()
+    }
+
+    /// How the threads that have allocated what is stored take it back. The server calls this once.
+    pub fn set_take_back(&self, take_back: impl Fn() + Send + Sync + 'static) {
+        // There is one server.
+        let _ = self.take_back.set(Box::new(take_back));
+    }
+
+    /// To free much that other threads have allocated.
+    pub(crate) fn returning(&self) -> Returning {
+        Returning::new(&self.take_back)
+    }
+
+    /// Drops all entries of some tables in the background; they count as `objects`.
+    pub(crate) fn free_tables(&self, tables: Vec<Cleared>, objects: u64) {
+        let take_back = Arc::clone(&self.take_back);
+        self.free_later(Box::new(Tables { tables, take_back }), objects, 0);
     }
 
     /// Drops a value: here if that is quick, otherwise in the background.
@@ -125,6 +156,50 @@ impl LazyFree {
     /// CONFIG RESETSTAT.
     pub(crate) fn reset_freed(&self) {
         self.counts.freed.store(0, Relaxed);
+    }
+}
+
+/// Gives memory back to the threads that have allocated it, in pieces. Each of them has a list of what others have freed, and
+/// puts it in order when it allocates or tidies up, up to 500 ns a block: with a million of them it would serve nobody meanwhile.
+pub(crate) struct Returning {
+    take_back: Arc<OnceLock<TakeBack>>,
+    blocks: usize,
+    _frees: FreesMuch,
+}
+
+impl Returning {
+    fn new(take_back: &Arc<OnceLock<TakeBack>>) -> Self {
+        Self { take_back: Arc::clone(take_back), blocks: 0, _frees: FreesMuch::default() }
+    }
+
+    /// So many blocks were freed. Rests from time to time, unless memory is short: nobody may wait for this thread.
+    pub(crate) fn note(&mut self, blocks: usize) {
+        self.blocks += blocks;
+        if self.blocks < FREED_AT_ONCE || onrush_alloc::is_short() {
+            return;
+        }
+        self.blocks = 0;
+        let Some(take_back) = self.take_back.get() else { return };
+        let began = Instant::now();
+        take_back();
+        // Whoever took it back served nobody meanwhile, and does as long now.
+        sleep(began.elapsed().max(REST_MIN));
+    }
+}
+
+struct Tables {
+    tables: Vec<Cleared>,
+    take_back: Arc<OnceLock<TakeBack>>,
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        let mut returning = Returning::new(&self.take_back);
+        for table in self.tables.drain(..) {
+            let entries = table.len();
+            drop(table);
+            returning.note(entries);
+        }
     }
 }
 

@@ -85,6 +85,7 @@ const DELETION_LOOK: Duration = Duration::from_millis(1);
 /// hurry. O(keys).
 pub fn delete_slots(engine: &'static Engine, slots: &[u16], hurries: impl Fn() -> bool) {
     let mut commit = Commit::new(engine, engine.cluster_thread());
+    let mut returning = engine.lazyfree.returning();
     let Some(database) = engine.keyspace.db(0) else { return };
     for slot in slots {
         let mut position = (!database.shard(usize::from(*slot)).is_empty()).then_some(0);
@@ -97,9 +98,14 @@ pub fn delete_slots(engine: &'static Engine, slots: &[u16], hurries: impl Fn() -
                 continue;
             }
             commit.begin_chunk(engine.clock.unix_ms());
+            let shard = database.shard(usize::from(*slot));
+            let before = shard.len();
             position = commit.delete_of_slot(*slot, at, DELETED_AT_ONCE);
             commit.broadcast();
             commit.leave();
+            if !hurries() {
+                returning.note(before.saturating_sub(shard.len()));
+            }
         }
     }
 }

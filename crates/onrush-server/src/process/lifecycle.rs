@@ -29,7 +29,7 @@ use crate::process::host::begin_stream;
 use crate::process::os;
 use crate::process::server::Server;
 use crate::process::supervisor::Supervisor;
-use crate::workers::mailbox::Mailbox;
+use crate::workers::mailbox::{self, Mailbox};
 use crate::workers::{cron, watchdog, worker};
 use crate::{replica, replicas, tls};
 
@@ -119,6 +119,8 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         .collect::<Result<_, _>>()
         .map_err(text("Can't start a worker"))?;
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
+    let owners = Arc::clone(&workers);
+    server.lazyfree.set_take_back(move || mailbox::have_all_take_back(&owners));
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     replica::begin(server);

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use onrush_engine::clients::client::ClientHandle;
 
@@ -34,10 +35,33 @@ pub struct Order {
     pub share: usize,
 }
 
+/// How long to wait for workers that have memory to take back: one may be busy for long.
+const TAKING_BACK_MAX: Duration = Duration::from_millis(50);
+
+/// Between two looks whether they have.
+const TAKING_BACK_LOOK: Duration = Duration::from_micros(200);
+
+/// Has all workers take back memory that the calling thread has freed; waits until they have, for a while.
+pub fn have_all_take_back(workers: &[Arc<Mailbox>]) {
+    let began = Instant::now();
+    workers.iter().for_each(|worker| worker.takes_back.store(true, Relaxed));
+    loop {
+        let left = workers.iter().filter(|worker| worker.takes_back());
+        // One that was just falling asleep has to be woken again.
+        let left = left.inspect(|worker| worker.nudge()).count();
+        if left == 0 || began.elapsed() > TAKING_BACK_MAX {
+            return;
+        }
+        sleep(TAKING_BACK_LOOK);
+    }
+}
+
 /// A worker's mailbox. The worker sleeps in the system's poll.
 pub struct Mailbox {
     inbox: Inbox<Post, mio::Waker>,
     polled_nanos: AtomicU64,
+    /// Whether the worker is to take back memory that others have freed.
+    takes_back: AtomicBool,
 }
 
 impl Bell for mio::Waker {
@@ -53,7 +77,7 @@ impl Mailbox {
     /// The system cannot create another event queue.
     pub fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         let bell = mio::Waker::new(poll.registry(), token)?;
-        Ok(Self { inbox: Inbox::new(bell), polled_nanos: AtomicU64::new(0) })
+        Ok(Self { inbox: Inbox::new(bell), polled_nanos: AtomicU64::new(0), takes_back: AtomicBool::new(false) })
     }
 
     /// How long the worker has polled while it had nothing to do, in nanoseconds.
@@ -99,6 +123,17 @@ impl Mailbox {
     /// Makes the worker start a round if it is asleep.
     pub fn nudge(&self) {
         self.inbox.nudge();
+    }
+
+    /// Whether the worker is to take back memory that others have freed.
+    #[inline]
+    pub fn takes_back(&self) -> bool {
+        self.takes_back.load(Relaxed)
+    }
+
+    /// The worker has taken back memory.
+    pub fn note_taken_back(&self) {
+        self.takes_back.store(false, Relaxed);
     }
 
     /// Whether the worker sleeps, or is about to.

@@ -126,6 +126,10 @@ impl Worker {
             self.is_evicting = self.server.eviction.maxmemory() > 0 && self.evict(now);
             let stats = &self.server.stats.threads[self.thread];
             stats.rounds.add(1);
+            if self.mailbox.takes_back() {
+                alloc::take_back();
+                self.mailbox.note_taken_back();
+            }
             if now >= self.tending.next {
                 self.tending.next = now + TEND_PERIOD;
                 self.tending.tend(self.server, self.thread);

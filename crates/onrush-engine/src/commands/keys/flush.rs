@@ -55,7 +55,7 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
     ctx.commit.outdate_everything();
     ctx.changed_keyspace(removed);
     if in_background && removed > 0 {
-        ctx.engine.lazyfree.free_later(Box::new(cleared), removed, 0);
+        ctx.engine.lazyfree.free_tables(cleared, removed);
     } else {
         ctx.commit.discard(Some(Garbage::Tables(cleared)));
     }
