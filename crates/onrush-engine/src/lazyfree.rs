@@ -220,3 +220,29 @@ impl Drop for Counted {
         self.counts.freed.fetch_add(self.objects, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn owners_take_back_piece_by_piece() {
+        let (lazyfree, asked) = (LazyFree::default(), Arc::new(AtomicUsize::new(0)));
+        let mut before = lazyfree.returning();
+        before.note(FREED_AT_ONCE);
+        let count = Arc::clone(&asked);
+        lazyfree.set_take_back(move || {
+            count.fetch_add(1, Relaxed);
+        });
+        let mut returning = lazyfree.returning();
+        for _ in 0..10 * FREED_AT_ONCE / 1000 {
+            returning.note(1000);
+        }
+        let pieces = asked.load(Relaxed);
+        assert!((8..=10).contains(&pieces), "{pieces}");
+        returning.note(FREED_AT_ONCE);
+        assert_eq!(asked.load(Relaxed), pieces + 1);
+    }
+}
