@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 const USAGE: &str = "\
 Runs the rules of the cluster bus on a virtual network, and checks that they hold.
 
-onrush-sim cluster [--seed S] [--seeds N] [--seconds N] [--jobs N] [--nodes N] [--idle] [--plant NAME] [--history]
+onrush-sim cluster [--seed S] [--seeds N] [--seconds N] [--jobs N] [--nodes N] [--idle] [--force MS]
+                   [--plant NAME] [--history]
 
   --seed S      the first seed (default: drawn from the clock)
   --seeds N     ends after so many seeds (default: 1 with --seed alone)
@@ -18,6 +19,7 @@ onrush-sim cluster [--seed S] [--seeds N] [--seconds N] [--jobs N] [--nodes N] [
   --jobs N      simulations at the same time (default: 1)
   --nodes N     so many nodes, half of them primaries (default: drawn)
   --idle        nothing goes wrong for a minute, to measure what a cluster costs
+  --force MS    tells a replica to take over within so many simulated milliseconds of the one before, for many elections
   --plant NAME  makes a fault that has to be found: vote-before-save
   --history     shows what happened before a fault";
 
@@ -47,6 +49,7 @@ impl Options {
                 "--jobs" => jobs = number(word()?)?.max(1) as usize,
                 "--nodes" => settings.nodes = Some(number(word()?)?.max(6) as usize),
                 "--idle" => settings.faults_ms = Some(0),
+                "--force" => settings.forced_every_ms = Some(number(word()?)?.max(1)),
                 "--plant" => settings.plant = Some(plant(&word()?)?),
                 "--history" => shows_history = true,
                 _ => return Err(format!("unknown option {arg}\n\n{USAGE}")),
@@ -175,7 +178,9 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
         if options.shows_history {
             println!("\n{history}");
         }
-        println!("\nSeed {seed} shows a fault.\n{what}\n\nAgain: onrush-sim cluster --seed {seed}");
+        let forced = options.settings.forced_every_ms.map_or_else(String::new, |ms| format!(" --force {ms}"));
+        let nodes = options.settings.nodes.map_or_else(String::new, |nodes| format!(" --nodes {nodes}"));
+        println!("\nSeed {seed} shows a fault.\n{what}\n\nAgain: onrush-sim cluster --seed {seed}{nodes}{forced}");
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

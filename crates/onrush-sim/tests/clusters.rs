@@ -49,7 +49,7 @@ const PLANTED: u64 = 102;
 
 #[test]
 fn a_cluster_without_faults_has_no_elections() {
-    let settings = Settings { nodes: Some(20), faults_ms: Some(0), plant: None };
+    let settings = Settings { nodes: Some(20), faults_ms: Some(0), ..Settings::default() };
     let outcome = run(1, &settings).unwrap_or_else(|failure| panic!("{}", failure.what));
     assert_eq!((outcome.elections, outcome.restarts), (0, 0));
 }

@@ -213,6 +213,19 @@ impl World {
         })
     }
 
+    /// A replica is told to ask for votes.
+    pub fn force(&mut self) -> Result<(), Broken> {
+        let Some(every_ms) = self.plan.forced_every_ms.filter(|_| !self.is_quiet) else { return Ok(()) };
+        let next_ms = self.now_ms + 1 + self.random.below(every_ms as usize) as u64;
+        self.at(next_ms, Event::Force);
+        let node = self.some_node();
+        if self.stalled(node).is_none() {
+            let result = self.act(node, |cluster, now, host| cluster.failover(Failover::Force, now, host))?;
+            self.note(&format!("{node:>3} is told to take over: {result:?}"));
+        }
+        Ok(())
+    }
+
     fn fail_over(&mut self) -> Result<(), Broken> {
         let node = self.some_node();
         if self.stalled(node).is_some() {

@@ -22,6 +22,9 @@ pub struct Settings {
     pub faults_ms: Option<u64>,
     /// A fault of our own.
     pub plant: Option<Plant>,
+    /// While faults happen, a replica is told to take over by CLUSTER FAILOVER FORCE within so many simulated milliseconds of
+    /// the one before, for many elections in little time.
+    pub forced_every_ms: Option<u64>,
 }
 
 /// How long a cluster without faults is watched.
@@ -48,6 +51,8 @@ pub struct Plan {
     pub crash_one_in: usize,
     /// A fault of our own.
     pub plant: Option<Plant>,
+    /// Time between two replicas that are told to take over, at most.
+    pub forced_every_ms: Option<u64>,
 }
 
 impl Plan {
@@ -70,6 +75,7 @@ impl Plan {
             fault_every_ms: [300, 1_500, 5_000][random.below(3)],
             crash_one_in: [20, 100, 1_000][random.below(3)],
             plant: settings.plant,
+            forced_every_ms: settings.forced_every_ms,
         }
     }
 

@@ -32,6 +32,8 @@ const HISTORY_MAX: usize = 4_000;
 /// Something that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
+    /// A replica is told to take over.
+    Force,
     /// A node's tick is due.
     Tick { node: usize, run: u32 },
     /// A connection arrives at the node that is asked.
@@ -119,6 +121,7 @@ impl World {
         self.at(OPERATE_EVERY_MS, Event::Operate);
         if self.plan.faults_ms > 0 {
             self.at(3_000 + self.plan.node_timeout_ms, Event::Fault);
+            self.at(3_000 + self.plan.node_timeout_ms, Event::Force);
         }
     }
 
@@ -171,6 +174,7 @@ impl World {
             Event::Deliver { conn, end } => self.deliver(conn, end),
             Event::Start { node } => self.start(node),
             Event::Fault => self.fault(),
+            Event::Force => self.force(),
             Event::Replicate => self.replicate(),
             Event::Operate => {
                 self.at(self.now_ms + OPERATE_EVERY_MS, Event::Operate);
