@@ -124,7 +124,10 @@ impl World {
         for node in self.plan.shards..self.nodes.len() {
             if self.is_primary(node) && !self.has_slots(node) {
                 is_done = false;
-                self.follow_someone(node, self.plan.shard(node))?;
+                let first = self.plan.shard(node);
+                let is_still = self.is_primary(first) && self.has_slots(first);
+                let primary = if is_still { first } else { self.random.below(self.nodes.len()) };
+                self.follow_someone(node, primary)?;
             }
         }
         if is_done {
@@ -151,7 +154,8 @@ impl World {
             return Ok(());
         };
         if self.is_awake(node) {
-            self.act(node, |cluster, now, host| cluster.replicate(id.as_str(), now, host))?;
+            let result = self.act(node, |cluster, now, host| cluster.replicate(id.as_str(), now, host))?;
+            self.note(&format!("{node:>3} is told to follow {primary}: {result:?}"));
         }
         Ok(())
     }
