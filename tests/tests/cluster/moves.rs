@@ -147,7 +147,7 @@ fn slots_that_have_just_come_go_on_to_a_node_that_has_not_heard_of_it() {
 }
 
 #[test]
-fn setslot_of_a_slot_in_a_migration_is_refused() {
+fn a_slot_in_a_migration_gets_no_other_owner() {
     let nodes = Nodes::onrush(3, 0);
     let (source, target) = (&nodes.0[0], &nodes.0[1]);
     let conn = establish(&nodes, 0, 1, "0 9");
@@ -155,6 +155,11 @@ fn setslot_of_a_slot_in_a_migration_is_refused() {
         assert_eq!(target.text(&format!("CLUSTER SETSLOT 5 {to}")), "ERR Slot 5 is in a migration already");
     }
     assert_eq!(target.text("CLUSTER SETSLOT 5 STABLE"), "OK");
+    for (command, slot) in
+        [("DELSLOTS 5", 5), ("ADDSLOTS 20 5", 5), ("DELSLOTSRANGE 3 20", 3), ("ADDSLOTSRANGE 9 20", 9)]
+    {
+        assert_eq!(target.text(&format!("CLUSTER {command}")), format!("ERR Slot {slot} is in a migration already"));
+    }
     conn.close();
     assert_eq!(end_of_move(target).0, "failed");
     assert_eq!(target.text(&format!("CLUSTER SETSLOT 5 IMPORTING {}", source.id())), "OK");

@@ -390,3 +390,16 @@ fn made(link: &Value) -> String {
     let fields = link.items().unwrap_or_default();
     format!("{:?} {:?}", fields[1], fields[5])
 }
+
+#[test]
+fn a_script_that_may_write_goes_from_a_replica_to_its_primary() {
+    let nodes = Nodes::form(1, 1, |_| None, &[]);
+    assert_eq!(nodes.0[0].text("SET a 1"), "OK");
+    let mut replica = nodes.0[1].server.connect();
+    replica.run("READONLY");
+    wait_until("the replica has it", || replica.run("GET a").text() == "1");
+    for (declares, reads) in [("", true), ("#!lua flags=no-writes\\n", true), ("#!lua\\n", false)] {
+        let said = replica.run(&format!(r#"EVAL "{declares}return redis.call('get',KEYS[1])" 1 a"#));
+        assert_eq!(said.text(), if reads { "1".to_owned() } else { format!("MOVED 15495 {}", nodes.0[0].address()) });
+    }
+}

@@ -186,6 +186,7 @@ impl Cluster {
     /// Takes the place of its primary, and tells it to all.
     pub(super) fn replace_primary(&mut self) {
         let (slots, told) = (self.slots_of_shard(), self.told().cloned());
+        self.predecessor = self.nodes[MYSELF].primary.map(|id| (id, self.now.mono_ms));
         self.make_primary(MYSELF);
         slots.iter().for_each(|slot| self.assign(slot, Some(MYSELF)));
         self.told = None;

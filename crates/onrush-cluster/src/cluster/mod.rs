@@ -66,6 +66,8 @@ pub struct Cluster {
     offset: u64,
     current_epoch: u64,
     last_vote_epoch: u64,
+    /// The primary whose place this one has taken, and when, until that one has said that it is none any more.
+    predecessor: Option<(NodeId, u64)>,
     state: state::State,
     election: election::Election,
     manual: failover::Manual,
@@ -123,6 +125,7 @@ impl Cluster {
             offset: 0,
             current_epoch: 0,
             last_vote_epoch: 0,
+            predecessor: None,
             state: state::State::default(),
             election: election::Election::default(),
             manual: failover::Manual::default(),
@@ -143,7 +146,12 @@ impl Cluster {
 
     /// Takes other options; the next messages tell them to the others.
     pub fn set_options(&mut self, options: Options) {
+        let was_announced = !self.options.announce_ip.is_empty();
         self.options = options;
+        if was_announced && self.options.announce_ip.is_empty() {
+            // The next node that asks shows it.
+            self.nodes[MYSELF].address.ip.clear();
+        }
         self.apply_options();
         self.state.must_update = true;
         self.save(false);

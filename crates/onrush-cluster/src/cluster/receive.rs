@@ -119,6 +119,7 @@ impl Cluster {
             self.state.must_update = true;
         }
         self.hear_paused_offset(ix, header);
+        self.hear_predecessor(header);
     }
 
     fn hear_greeting(&mut self, link: LinkId, sender: Option<Ix>, header: &Header, greeted: &Greeted<'_>) {

@@ -103,7 +103,7 @@ impl Cluster {
         myself.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
         myself.flags.insert(Flags::REPLICA);
         self.set_primary_of(MYSELF, Some(ix));
-        self.told = None;
+        (self.told, self.predecessor) = (None, None);
         self.reset_manual_failover();
         self.election.forget();
         self.changed();

@@ -75,7 +75,7 @@ impl Cluster {
         self.pong(self.receivers(|ix| self.nodes[ix].is_replica_of(primary)));
     }
 
-    fn pong(&mut self, receivers: Vec<Ix>) {
+    pub(super) fn pong(&mut self, receivers: Vec<Ix>) {
         receivers.into_iter().for_each(|ix| self.send_greeting(ix, Greeting::Pong));
     }
 

@@ -32,6 +32,29 @@ impl Cluster {
         Ok(())
     }
 
+    /// The primary whose place this one has taken votes until it hears of that: the shard must not vote twice in an epoch. So
+    /// this one votes when that one has said that it is no primary with slots any more, and in later epochs than that one may
+    /// have voted in.
+    pub(super) fn hear_predecessor(&mut self, header: &Header) {
+        let is_it = self.predecessor.is_some_and(|(id, _)| id == header.sender);
+        if is_it && (header.primary.is_some() || header.slots.is_empty()) {
+            self.predecessor = None;
+            if header.current_epoch > self.last_vote_epoch {
+                self.last_vote_epoch = header.current_epoch;
+                self.save(true);
+            }
+        }
+    }
+
+    /// One that has failed may be back, and vote, before it hears; but not for long. One that nobody knows does not vote.
+    fn may_predecessor_vote(&self) -> bool {
+        let pause_ms = self.options.node_timeout_ms.saturating_mul(VOTE_TIMEOUTS);
+        self.predecessor.is_some_and(|(id, since_ms)| {
+            let is_fresh = self.now.mono_ms - since_ms < pause_ms;
+            self.find(id).is_some_and(|ix| is_fresh || !self.nodes[ix].has(Flags::FAILED))
+        })
+    }
+
     /// The primary whose place the sender may take, or why it may not.
     fn may_vote(&self, sender: Ix, header: &Header) -> Result<Ix, String> {
         let (epoch, own) = (header.current_epoch, self.current_epoch);
@@ -40,6 +63,9 @@ impl Cluster {
         }
         if self.last_vote_epoch >= own {
             return Err(format!("already voted for epoch {own}"));
+        }
+        if self.may_predecessor_vote() {
+            return Err("whose place I have taken may vote as well".to_owned());
         }
         let primary = self.failed_primary(sender, header)?;
         self.may_vote_again(primary)?;

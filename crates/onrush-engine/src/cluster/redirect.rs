@@ -1,5 +1,7 @@
 //! Where a command belongs: whether this node may execute it, and who else.
 
+use onrush_lua::FunctionFlags;
+
 use crate::batch::argv::Arguments;
 use crate::clients::session::States;
 use crate::cluster::refusals::{CROSS_SLOT, DOWN, NOT_SERVED, READS_ONLY, TRY_AGAIN, to_node};
@@ -9,6 +11,7 @@ use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
+use crate::scripts::declared::declared;
 use crate::transactions::transaction::Transaction;
 
 /// What a command wants, and of which slot.
@@ -123,9 +126,15 @@ fn wanted(ctx: &Ctx<'_>, command: &Command) -> Option<Wanted> {
         Some(transaction) if command.is_exec() => {
             (slot_of_all(ctx, transaction)?, transaction.flags().contains(Flags::WRITE))
         }
-        _ => (slot_of(command, &ctx.argv)?, command.flags.contains(Flags::WRITE)),
+        _ => (slot_of(command, &ctx.argv)?, command.flags.contains(Flags::WRITE) || may_write_by_script(ctx, command)),
     };
     Some(wanted_by(ctx, command, slotted, writes))
+}
+
+/// Whether a script that declares that it may write is called by a client that reads from a replica: it belongs to the primary.
+fn may_write_by_script(ctx: &Ctx<'_>, command: &Command) -> bool {
+    ctx.session.is_readonly
+        && declared(ctx.engine, command, &ctx.argv).is_some_and(|flags| !flags.contains(FunctionFlags::NO_WRITES))
 }
 
 /// Where the keys of all commands of a transaction belong; `None` if there are none. O(arguments).

@@ -68,6 +68,32 @@ fn who_wins_an_epoch_has_no_vote_left_in_it() {
     assert_eq!(winner.nodes_conf().last_vote_epoch, winner.my_config_epoch());
 }
 
+fn says(mesh: &Mesh, nth: usize, what: &str) -> bool {
+    mesh.members[nth].done.iter().any(|action| matches!(action, Action::Log(_, text) if text.contains(what)))
+}
+
+#[test]
+fn who_has_taken_a_place_does_not_vote_while_its_predecessor_may() {
+    let mut mesh = Mesh::formed(3, 1);
+    // It hears nothing of what comes.
+    mesh.stop(1);
+    for replica in [4, 5] {
+        let (now, asked) = (mesh.now(), mesh.members[replica].asked);
+        mesh.at(replica).failover(Failover::Force, now, &asked).unwrap();
+        mesh.pass(200);
+        assert!(is_primary(&mesh, replica));
+    }
+    assert!(says(&mesh, 4, "whose place I have taken may vote as well"));
+    assert!(!says(&mesh, 4, "auth granted"));
+    mesh.pass(4 * TIMEOUT_MS);
+    let (now, asked) = (mesh.now(), mesh.members[3].asked);
+    mesh.at(3).failover(Failover::Force, now, &asked).unwrap();
+    mesh.pass(200);
+    assert!(is_primary(&mesh, 3) && says(&mesh, 4, "auth granted"));
+    // One that hears of it frees the vote at once.
+    assert!(says(&mesh, 5, "auth granted"));
+}
+
 #[test]
 fn saves_come_first() {
     let mut mesh = Mesh::formed(3, 1);

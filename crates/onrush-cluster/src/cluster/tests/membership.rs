@@ -1,6 +1,7 @@
 //! Who knows whom.
 
 use super::super::actions::Action;
+use super::super::options::Options;
 use super::super::publish::PUBLISHED_MAX;
 use super::super::view::Role;
 use super::super::{Cluster, Level, RestoreError};
@@ -105,6 +106,18 @@ fn names_go_to_all_and_come_back_from_the_file() {
     mesh.at(1).set_options(options(1));
     mesh.pass(2 * TIMEOUT_MS);
     assert!(mesh.line(0, 1).unwrap().contains("@17001 "));
+}
+
+#[test]
+fn an_announced_address_is_taken_back() {
+    let mut mesh = Mesh::formed(3, 0);
+    let announcing = Options { announce_ip: "10.9.8.7".to_owned(), ..options(1) };
+    mesh.at(1).set_options(announcing);
+    mesh.pass(2 * TIMEOUT_MS);
+    assert!(mesh.line(1, 1).unwrap().contains(" 10.9.8.7:7001@"));
+    mesh.at(1).set_options(options(1));
+    mesh.pass(2 * TIMEOUT_MS);
+    assert!(mesh.line(1, 1).unwrap().contains(" 127.0.0.1:7001@"), "{}", mesh.line(1, 1).unwrap());
 }
 
 #[test]

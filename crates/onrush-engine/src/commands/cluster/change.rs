@@ -124,7 +124,7 @@ fn slots_of_ranges(ctx: &Ctx<'_>) -> Result<Vec<u16>, CommandError> {
 pub(crate) fn meet(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     if ctx.argc() > 5 {
-        return Err(ctx.command.wrong_arity().into());
+        return Err(ctx.wrong_subcommand().into());
     }
     let ip = text(ctx.arg(2));
     let number = |index: usize, what: &str| {
@@ -155,15 +155,24 @@ pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
         2 => false,
         3 if ctx.is(2, "HARD") => true,
         3 if ctx.is(2, "SOFT") => false,
+        4.. => return Err(ctx.wrong_subcommand().into()),
         _ => return Err(error::SYNTAX.into()),
     };
     change(ctx, |cluster, now, facts| ok(cluster.reset(is_hard, now, facts)))
+}
+
+/// What comes of slots that move as a whole is seen when they are this node's, and deleted if they do not come.
+fn not_in_a_migration(ctx: &Ctx<'_>, slots: &[u16]) -> Result<(), CommandError> {
+    let moves = &cluster(ctx)?.moves;
+    let moving = slots.iter().find(|slot| moves.is_moving(**slot));
+    moving.map_or(Ok(()), |slot| Err(CommandError::text(format!("ERR Slot {slot} is in a migration already"))))
 }
 
 /// `CLUSTER ADDSLOTS slot [slot ...]`
 pub(crate) fn addslots(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slots = slots_among(ctx)?;
+    not_in_a_migration(ctx, &slots)?;
     change(ctx, |cluster, now, _| ok(cluster.add_slots(&slots, now)))
 }
 
@@ -171,6 +180,7 @@ pub(crate) fn addslots(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn addslotsrange(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slots = slots_of_ranges(ctx)?;
+    not_in_a_migration(ctx, &slots)?;
     change(ctx, |cluster, now, _| ok(cluster.add_slots(&slots, now)))
 }
 
@@ -178,6 +188,7 @@ pub(crate) fn addslotsrange(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn delslots(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slots = slots_among(ctx)?;
+    not_in_a_migration(ctx, &slots)?;
     change(ctx, |cluster, now, _| ok(cluster.del_slots(&slots, now)))
 }
 
@@ -185,6 +196,7 @@ pub(crate) fn delslots(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn delslotsrange(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slots = slots_of_ranges(ctx)?;
+    not_in_a_migration(ctx, &slots)?;
     change(ctx, |cluster, now, _| ok(cluster.del_slots(&slots, now)))
 }
 
@@ -203,9 +215,7 @@ pub(crate) fn setslot(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() != 5 {
         return Err(BAD_ACTION.into());
     }
-    if cluster(ctx)?.moves.is_moving(slot) {
-        return Err(CommandError::text(format!("ERR Slot {slot} is in a migration already")).into());
-    }
+    not_in_a_migration(ctx, &[slot])?;
     let id = text(ctx.arg(4));
     if ctx.is(3, "MIGRATING") {
         change(ctx, |cluster, now, _| ok(cluster.set_slot_migrating(slot, &id, now)))
@@ -242,6 +252,7 @@ pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         2 => Failover::Default,
         3 if ctx.is(2, "FORCE") => Failover::Force,
         3 if ctx.is(2, "TAKEOVER") => Failover::Takeover,
+        4.. => return Err(ctx.wrong_subcommand().into()),
         _ => return Err(error::SYNTAX.into()),
     };
     change(ctx, |cluster, now, facts| ok(cluster.failover(how, now, facts)))

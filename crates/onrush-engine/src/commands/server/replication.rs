@@ -96,6 +96,8 @@ pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+const NO_FAILOVER_IN_A_CLUSTER: CommandError =
+    CommandError::fixed("ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.");
 const NOT_IN_A_CLUSTER: CommandError = CommandError::fixed("ERR REPLICAOF not allowed in cluster mode.");
 const NOT_ON_A_REPLICA: CommandError = CommandError::fixed(
     "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to \
@@ -176,6 +178,9 @@ fn wait_for(ctx: &mut Ctx<'_>, goal: Goal, deadline_ms: Option<i64>) -> Result<O
 
 /// `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`: the reply comes when it has begun
 pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
+    if ctx.engine.cluster.is_some() {
+        return Err(NO_FAILOVER_IN_A_CLUSTER.into());
+    }
     let (mut target, mut timeout_ms, mut is_forced, mut aborts) = (None, None, false, false);
     let mut rest = ctx.rest(1);
     while !rest.is_empty() {
