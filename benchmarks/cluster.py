@@ -6,8 +6,7 @@ turns. moves: two nodes; 1,000 slots with all keys (values of 16 bytes) go from 
 between nodes of each kind, and by MIGRATESLOTS between nodes of Onrush: idle, and while onrush-benchmark sends 200,000 SETs
 a second, a quarter of them to these slots. Meanwhile a client writes to these slots, one command after the other, and goes
 where it is sent: its longest wait until a second after the move counts, beside the time that the server says it has held
-writes back. client: CPU of our client library per SET in pipelines of
-1,000, with one node and with three.
+writes back. client: CPU of our client library per SET in pipelines of 1,000, with one node and with three.
 """
 
 import argparse

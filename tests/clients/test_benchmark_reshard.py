@@ -43,7 +43,7 @@ def test_connections_follow_slots_that_move_and_leave_a_node_without_any(cluster
     for shape in [["-P", "16"], ["--rate", "2000"]]:
         load = begin(cluster, "-t", "get", "--duration", "14s", *shape)
         emptied = cluster[1] if "-P" in shape else cluster[2]
-        moved = run(CLI, "--cluster", "rebalance", cluster[0].place, "--cluster-weight", emptied.id() + "=0", timeout=60)
+        moved = run(CLI, "--cluster", "rebalance", cluster[0].place, "--cluster-weight", emptied.id() + "=0", timeout=180)
         assert moved.returncode == 0, moved.out
         was_running = load.poll() is None
         out, err = load.communicate(timeout=60)

@@ -25,9 +25,9 @@ const FREED_AT_ONCE: usize = 8 << 10;
 /// How long the freeing rests then, at least: others want the processor as well.
 const REST_MIN: Duration = Duration::from_millis(1);
 
-/// Has the threads that have allocated what is stored take back what others have freed; returns when they have, or none of
-/// them answers soon.
-type TakeBack = Box<dyn Fn() + Send + Sync>;
+/// Has the threads that have allocated what is stored take back what others have freed, and waits for them a little; `false`:
+/// it does not, since memory is needed at once.
+type TakeBack = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Something that was taken out of the store.
 pub enum Garbage {
@@ -102,7 +102,7 @@ impl LazyFree {
     }
 
     /// How the threads that have allocated what is stored take it back. The server calls this once.
-    pub fn set_take_back(&self, take_back: impl Fn() + Send + Sync + 'static) {
+    pub fn set_take_back(&self, take_back: impl Fn() -> bool + Send + Sync + 'static) {
         // There is one server.
         let _ = self.take_back.set(Box::new(take_back));
     }
@@ -181,9 +181,10 @@ impl Returning {
         self.blocks = 0;
         let Some(take_back) = self.take_back.get() else { return };
         let began = Instant::now();
-        take_back();
-        // Whoever took it back served nobody meanwhile, and does as long now.
-        sleep(began.elapsed().max(REST_MIN));
+        if take_back() {
+            // Whoever took it back served nobody meanwhile, and does as long now.
+            sleep(began.elapsed().max(REST_MIN));
+        }
     }
 }
 
@@ -235,6 +236,7 @@ mod tests {
         let count = Arc::clone(&asked);
         lazyfree.set_take_back(move || {
             count.fetch_add(1, Relaxed);
+            true
         });
         let mut returning = lazyfree.returning();
         for _ in 0..10 * FREED_AT_ONCE / 1000 {

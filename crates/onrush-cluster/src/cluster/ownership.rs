@@ -178,7 +178,7 @@ impl Cluster {
         self.notice(format!("Configuration change detected. Reconfiguring myself as a replica of {label}"));
         self.set_my_primary(winner);
         self.save(true);
-        // It votes from then on.
+        // The winner may vote from then on.
         self.pong(vec![winner]);
     }
 }

@@ -13,7 +13,8 @@ pub fn is_empty(shared: &Shared) -> bool {
 /// whole keyspace. O(1) for the keys, which are freed in the background; O(watched keys).
 pub fn empty(shared: &'static Shared) {
     for db in (0..shared.keyspace.databases()).filter_map(|db| shared.keyspace.db(db)) {
-        shared.lazyfree.free_tables(db.clear(), 1);
+        // At once, not piece by piece: other data is about to come, and nobody is served meanwhile.
+        shared.lazyfree.free_later(Box::new(db.clear()), 1, 0);
     }
     shared.scripts.forget_libraries();
     if !shared.watched.is_unobserved() {

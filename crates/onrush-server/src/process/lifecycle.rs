@@ -120,7 +120,14 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
         .map_err(text("Can't start a worker"))?;
     let workers: Arc<[Arc<Mailbox>]> = workers.into();
     let owners = Arc::clone(&workers);
-    server.lazyfree.set_take_back(move || mailbox::have_all_take_back(&owners));
+    server.lazyfree.set_take_back(move || {
+        let (used, maxmemory) = (server.used_memory(), server.eviction.maxmemory());
+        let may_wait = maxmemory == 0 || used <= maxmemory;
+        if may_wait {
+            mailbox::have_all_take_back(&owners);
+        }
+        may_wait
+    });
     start_long_thread(server).map_err(text("Can't start the thread for long commands"))?;
     saving::start_thread(server).map_err(text("Can't start the thread for snapshots"))?;
     replica::begin(server);

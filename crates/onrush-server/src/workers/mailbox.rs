@@ -41,12 +41,13 @@ const TAKING_BACK_MAX: Duration = Duration::from_millis(50);
 /// Between two looks whether they have.
 const TAKING_BACK_LOOK: Duration = Duration::from_micros(200);
 
-/// Has all workers take back memory that the calling thread has freed; waits until they have, for a while.
+/// Has all workers take back memory that the calling thread has freed; waits until they have, for a while. Nobody waits for one
+/// that has not come to it since the last time.
 pub fn have_all_take_back(workers: &[Arc<Mailbox>]) {
     let began = Instant::now();
-    workers.iter().for_each(|worker| worker.takes_back.store(true, Relaxed));
+    let asked: Vec<_> = workers.iter().filter(|worker| !worker.takes_back.swap(true, Relaxed)).collect();
     loop {
-        let left = workers.iter().filter(|worker| worker.takes_back());
+        let left = asked.iter().filter(|worker| worker.takes_back());
         // One that was just falling asleep has to be woken again.
         let left = left.inspect(|worker| worker.nudge()).count();
         if left == 0 || began.elapsed() > TAKING_BACK_MAX {
