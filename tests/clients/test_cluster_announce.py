@@ -191,7 +191,7 @@ def test_it_is_all_there_after_a_rewrite_and_a_restart(trios):
     files = []
     for trio in trios:
         saved = [(node.folder / "nodes.conf").read_text() for node in trio.nodes]
-        files.append([trio.masked(fields_sorted(text)) for text in saved])
+        files.append([fields_sorted(trio.masked(text)) for text in saved])
     assert files[0] == files[1]
     for trio in trios:
         for node in trio.nodes:
