@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures cluster mode: cluster.py [--rounds N] [--keys N] [--only sets,moves,client].
+"""Measures cluster mode: cluster.py [--rounds N] [--keys N] [--only sets,reads,moves,client].
 
-sets: CPU of a server with one worker per SET, in pipelines of 100 by redis-benchmark, with cluster mode and without, in
-turns. moves: two nodes; 1,000 slots with all keys (values of 16 bytes) go from one to the other, by redis-cli's reshard
+sets: CPU of a server with one worker per SET, in pipelines of 100 by redis-benchmark, with cluster mode, without, and
+with cluster-slot-stats-enabled, in turns. reads: CPU of a server per GET, in pipelines of 1,000 on one connection, from a
+primary and, after READONLY, from its replica. moves: two nodes; 1,000 slots with all keys (values of 16 bytes) go from one to the other, by redis-cli's reshard
 between nodes of each kind, and by MIGRATESLOTS between nodes of Onrush: idle, and while onrush-benchmark sends 200,000 SETs
 a second, a quarter of them to these slots. Meanwhile a client writes to these slots, one command after the other, and goes
 where it is sent: its longest wait until a second after the move counts, beside the time that the server says it has held
@@ -34,6 +35,10 @@ MOVED = 1_000
 # The source has twice the slots that move, so that half of its writes are to those.
 SOURCE_SLOTS = 2 * MOVED
 RATE = 200_000
+COUNTED = "with, counted by slot"
+READ_KEYS = 1_000_000
+READ_VALUE = b"x" * 16
+BATCH = 1_000
 
 
 def node(stack, kind, binary, pinned=False, more=()):
@@ -239,17 +244,19 @@ def moves(args, binaries):
 
 
 def sets(args, binaries):
-    rows = [("onrush", "without"), ("onrush", "with"), ("redis", "with"), ("redis-newer", "with")]
+    rows = [("onrush", "without"), ("onrush", "with"), ("onrush", COUNTED)]
+    rows += [("redis", "with"), ("redis-newer", "with"), ("redis-newer", COUNTED)]
     rounds = {row: [] for row in rows}
     for nth in range(args.rounds):
         for kind, mode in rows:
             more = ["--workers", "1"] if kind == "onrush" else []
             with contextlib.ExitStack() as stack:
-                if mode == "with":
-                    server = node(stack, kind, binaries[kind], True, more)
-                    form([server], [0])
-                else:
+                if mode == "without":
                     server = stack.enter_context(Server(kind, binaries[kind], more))
+                else:
+                    counts = ["--cluster-slot-stats-enabled", "yes"] if mode == COUNTED else []
+                    server = node(stack, kind, binaries[kind], True, [*more, *counts])
+                    form([server], [0])
                 load = ["taskset", "-c", str(CLIENT_CORE), args.redis_benchmark, "-p", str(server.port), "-t", "set", "-P", "100"]
                 load += ["-c", "50", "-r", "1000000", "-q", "-n"]
                 requests = args.requests if kind == "onrush" else args.requests // 3
@@ -269,7 +276,75 @@ def sets(args, binaries):
         (f"CPU per SET in cluster mode against {kind}", f"{own / cpu[kind, 'with']:.3f}x", ".2x", ".16x")
         for kind in ("redis", "redis-newer")
     ]
+    compared += [
+        (f"CPU per SET counted by slot against not, {kind}", f"{cpu[kind, COUNTED] / cpu[kind, 'with']:.3f}x", "", "")
+        for kind in ("onrush", "redis-newer")
+    ]
     return lines, compared
+
+
+def replicated(stack, kind, binary, more):
+    """A primary with READ_KEYS keys, and its replica, which has them."""
+    primary, replica = (node(stack, kind, binary, True, more) for _ in range(2))
+    form([primary], [0])
+    bus = primary.command[primary.command.index("--cluster-port") + 1]
+    with primary.connect() as conn, replica.connect() as other:
+        for first in range(0, READ_KEYS, BATCH):
+            conn.sendall(b"".join(command("SET", b"key:%d" % key, READ_VALUE) for key in range(first, first + BATCH)))
+            left = len(b"+OK\r\n") * BATCH
+            while left:
+                left -= len(conn.recv(left))
+        ask(other, "CLUSTER", "MEET", "127.0.0.1", str(primary.port), bus)
+        name, deadline = ask(conn, "CLUSTER", "MYID").strip(), time.monotonic() + 60
+        while ask(other, "CLUSTER", "REPLICATE", name) != b"+OK" or ask(other, "DBSIZE") != b":%d" % READ_KEYS:
+            if time.monotonic() > deadline:
+                raise SystemExit("the replica does not get the data")
+            time.sleep(0.2)
+        while b"master_link_status:up" not in ask(other, "INFO", "replication"):
+            time.sleep(0.2)
+    return primary, replica
+
+
+def cpu_of_reads(server, requests):
+    keys = random.Random(7).sample(range(READ_KEYS), 20 * BATCH)
+    batches = [
+        b"".join(command("GET", b"key:%d" % key) for key in keys[first : first + BATCH])
+        for first in range(0, len(keys), BATCH)
+    ]
+    reply_len = len(b"$16\r\n\r\n") + len(READ_VALUE)
+    with server.connect() as conn:
+        if ask(conn, "READONLY") != b"+OK":
+            raise SystemExit("READONLY is refused")
+        before = server.cpu_ns()
+        for nth in range(requests // BATCH):
+            conn.sendall(batches[nth % len(batches)])
+            left = reply_len * BATCH
+            while left:
+                data = conn.recv(left)
+                if data[:1] == b"-":
+                    raise SystemExit(f"a GET is refused: {data[:80]!r}")
+                left -= len(data)
+        return (server.cpu_ns() - before) / requests
+
+
+def reads(args, binaries):
+    rounds = {(kind, of): [] for kind in ("onrush", "redis-newer") for of in ("primary", "replica")}
+    for kind in ("onrush", "redis-newer"):
+        with contextlib.ExitStack() as stack:
+            more = ["--workers", "1"] if kind == "onrush" else []
+            servers = dict(zip(("primary", "replica"), replicated(stack, kind, binaries[kind], more)))
+            for nth in range(args.rounds):
+                for of, server in servers.items():
+                    rounds[kind, of].append(cpu_of_reads(server, args.requests // 3))
+                    print(f"round {nth + 1}, GET from {kind}'s {of}: {rounds[kind, of][-1]:.0f} ns", flush=True)
+    cpu = {row: statistics.median(of) for row, of in rounds.items()}
+    lines = ["", "GET, pipelines of 1,000 on one connection:", "", "| server | ns of CPU per GET: median (each round) |", "|---|---|"]
+    for (kind, of), each in rounds.items():
+        lines.append(f"| {kind}, {of} | {cpu[kind, of]:,.0f} ({', '.join(f'{one:,.0f}' for one in each)}) |")
+    return lines, [
+        (f"CPU per GET from a replica against {kind}'s {of}", f"{cpu['onrush', 'replica'] / cpu[kind, of]:.3f}x", "", "")
+        for kind, of in (("onrush", "primary"), ("redis-newer", "replica"))
+    ]
 
 
 def client(args, binaries):
@@ -310,7 +385,7 @@ def main():
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--requests", type=int, default=6_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="sets,moves,client")
+    parser.add_argument("--only", default="sets,reads,moves,client")
     parser.add_argument("--no-record", action="store_true")
     args = parser.parse_args()
     binaries = chosen_binaries(args)
@@ -325,7 +400,7 @@ def main():
     ]
     compared = []
     for name in args.only.split(","):
-        shown, ratios = {"sets": sets, "moves": moves, "client": client}[name](args, binaries)
+        shown, ratios = {"sets": sets, "reads": reads, "moves": moves, "client": client}[name](args, binaries)
         lines += shown
         compared += ratios
     lines += ["", "| case | value | at most | goal |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in compared)]

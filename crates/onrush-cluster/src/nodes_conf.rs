@@ -86,6 +86,8 @@ pub struct NodesConf {
     pub current_epoch: u64,
     /// The epoch in which it voted last.
     pub last_vote_epoch: u64,
+    /// The primary whose place the node has taken, if that one may not have heard of it.
+    pub predecessor: Option<NodeId>,
 }
 
 impl NodesConf {
@@ -95,35 +97,53 @@ impl NodesConf {
     /// It has no line of epochs at its end, or a line is none of a node.
     pub fn parse(text: &str) -> Result<Self, ConfError> {
         let mut nodes = Vec::new();
-        let mut epochs = None;
+        let mut found = None;
         for (nth, line) in text.lines().enumerate() {
             let wrong = |expected| ConfError { line: nth + 1, expected };
-            if epochs.is_some() {
+            if found.is_some() {
                 return Err(wrong("the end"));
             }
             match line.strip_prefix("vars ") {
-                Some(vars) => epochs = Some(parse_vars(vars).ok_or_else(|| wrong("currentEpoch and lastVoteEpoch"))?),
+                Some(vars) => found = Some(parse_vars(vars).ok_or_else(|| wrong("currentEpoch and lastVoteEpoch"))?),
                 None => nodes.push(NodeLine::parse(line).map_err(wrong)?),
             }
         }
         let expected = "vars currentEpoch <number> lastVoteEpoch <number>";
-        let (current_epoch, last_vote_epoch) = epochs.ok_or(ConfError { line: nodes.len() + 1, expected })?;
-        Ok(Self { nodes, current_epoch, last_vote_epoch })
+        let Vars { current_epoch, last_vote_epoch, predecessor } =
+            found.ok_or(ConfError { line: nodes.len() + 1, expected })?;
+        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor })
     }
 }
 
-fn parse_vars(vars: &str) -> Option<(u64, u64)> {
-    let words: Vec<&str> = vars.split_ascii_whitespace().collect();
-    match words[..] {
-        ["currentEpoch", current, "lastVoteEpoch", last] => Some((current.parse().ok()?, last.parse().ok()?)),
-        _ => None,
-    }
+struct Vars {
+    current_epoch: u64,
+    last_vote_epoch: u64,
+    predecessor: Option<NodeId>,
 }
+
+/// Names with values. What other names say is for others, as in redis-server.
+fn parse_vars(vars: &str) -> Option<Vars> {
+    let words: Vec<&str> = vars.split_ascii_whitespace().collect();
+    let (pairs, []) = words.as_chunks::<2>() else { return None };
+    let value = |wanted| pairs.iter().find_map(|[name, value]| (*name == wanted).then_some(*value));
+    Some(Vars {
+        current_epoch: value("currentEpoch")?.parse().ok()?,
+        last_vote_epoch: value("lastVoteEpoch")?.parse().ok()?,
+        predecessor: value(PREDECESSOR).map(str::parse).transpose().ok()?,
+    })
+}
+
+/// Onrush's own; redis-server passes over it.
+const PREDECESSOR: &str = "onrushPredecessor";
 
 impl fmt::Display for NodesConf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.nodes.iter().try_for_each(|node| writeln!(f, "{node}"))?;
-        writeln!(f, "vars currentEpoch {} lastVoteEpoch {}", self.current_epoch, self.last_vote_epoch)
+        write!(f, "vars currentEpoch {} lastVoteEpoch {}", self.current_epoch, self.last_vote_epoch)?;
+        if let Some(id) = self.predecessor {
+            write!(f, " {PREDECESSOR} {id}")?;
+        }
+        writeln!(f)
     }
 }
 
@@ -275,6 +295,18 @@ mod tests {
         assert_eq!((other.address.ip.as_str(), other.flags), ("::1", Flags::REPLICA | Flags::MAYBE_FAILED));
         assert_eq!((nobody.address.ip.as_str(), nobody.hostname.as_deref()), ("", Some("")));
         assert_eq!(conf.last_vote_epoch, 2);
+    }
+
+    #[test]
+    fn what_variables_of_other_names_say_is_for_others() {
+        let line = format!("{A} 10.0.0.1:7000@17000 myself,master - 0 0 3 connected 0-99\n");
+        let vars = |more: &str| NodesConf::parse(&format!("{line}vars currentEpoch 9 lastVoteEpoch 7{more}\n"));
+        assert_eq!(vars(" other x").unwrap().predecessor, None);
+        let conf = vars(&format!(" onrushPredecessor {B}")).unwrap();
+        assert_eq!((conf.current_epoch, conf.last_vote_epoch), (9, 7));
+        assert_eq!(conf.predecessor.map(|id| id.to_string()).as_deref(), Some(B));
+        assert!(conf.to_string().ends_with(&format!("lastVoteEpoch 7 onrushPredecessor {B}\n")));
+        assert!(vars(" other").is_err() && vars(" onrushPredecessor x").is_err());
     }
 
     #[test]

@@ -301,6 +301,12 @@ impl Settings {
         self.pause_mode.load(Relaxed) & (HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE) != 0
     }
 
+    /// Whether writes are held back for a move of slots, and for nothing else.
+    pub(crate) fn is_held_for_move_alone(&self, now_ms: i64) -> bool {
+        let held = HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE;
+        self.pause_mode.load(Relaxed) & held == HELD_FOR_MOVE && self.command_pause(now_ms) == Pause::None
+    }
+
     /// Begins or ends holding writes back; whoever ends it wakes the clients.
     pub fn hold_writes(&self, hold: Hold, is_held: bool) {
         match is_held {

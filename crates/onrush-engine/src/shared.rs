@@ -346,6 +346,18 @@ impl Shared {
         }
     }
 
+    /// The same for what comes from another node of a cluster: that does not wait for what goes to others, which may wait for
+    /// this node.
+    pub(crate) fn pause_of_imports(&self, now_ms: i64) -> Pause {
+        if self.snapshots.is_behind() || self.settings.is_log_full() || self.replication.history.is_behind(now_ms) {
+            return self.settings.client_pause(now_ms).max(Pause::Changes);
+        }
+        match self.settings.is_held_for_move_alone(now_ms) {
+            true => Pause::None,
+            false => self.settings.client_pause(now_ms),
+        }
+    }
+
     /// When a command that is held back at a time should look again, in Unix milliseconds.
     pub fn pause_look_ms(&self, now_ms: i64) -> i64 {
         match self.settings.client_pause(now_ms) {

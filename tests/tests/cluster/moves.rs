@@ -175,7 +175,7 @@ fn a_source_that_says_nothing_is_given_up() {
     let (state, message) = end_of_move(target);
     assert_eq!((state.as_str(), message.as_str()), ("failed", "the source has said nothing for 2 s"));
     assert_eq!(target.run("DBSIZE"), Value::Int(0));
-    assert!(conn.try_call(&onrush_tests::argv::Argv::new(&["CLUSTER", "SYNCSLOTS", "TAKE"])).is_err());
+    assert!(conn.try_call(&onrush_tests::argv::Argv::new(&["CLUSTER", "SYNCSLOTS", "TAKE", "1000"])).is_err());
     assert!(nodes.0[0].text(&format!("GET {own}")).is_empty());
 }
 
@@ -215,7 +215,7 @@ fn what_has_not_come_as_a_whole_is_seen_by_nobody_and_goes_with_the_source() {
     assert!(said.contains("There are keys") || said.contains("is in a migration already"), "{said}");
     // What is not prepared is not taken.
     let mut early = establish(&nodes, 0, 1, "300 300");
-    assert_eq!(early.run("CLUSTER SYNCSLOTS TAKE").text(), "ERR the source may not wait for this any more");
+    assert_eq!(early.run("CLUSTER SYNCSLOTS TAKE 1000").text(), "ERR the source may not wait for this any more");
     assert_eq!(end_of_move(target).0, "failed");
     drop(source);
     wait_until("both are over", || moves(target).iter().all(|last| last["state"] == "failed"));
@@ -314,4 +314,74 @@ fn replicas_of_the_target_hide_what_comes_and_delete_it_when_they_take_over() {
     wait_until("the replica has taken over", || replica.text("INFO replication").contains("role:master"));
     wait_until("it has deleted what had come", || count(replica) == Value::Int(0));
     assert_eq!(replica.text(&format!("GET {own}")), "v");
+}
+
+/// Writes so many keys into the slot of a tag.
+fn fill_slot(node: &Node, tag: &str, keys: usize) {
+    let script = "for n = 1, ARGV[1] do redis.call('set', KEYS[1] .. n, n) end";
+    let mut conn = node.server.connect();
+    conn.run(&format!("EVAL \"{script}\" 1 {{{tag}}} {keys}"));
+    assert_eq!(node.run(&format!("CLUSTER COUNTKEYSINSLOT {}", slot(tag.as_bytes()))), Value::Int(keys as i64));
+}
+
+#[test]
+fn a_slot_that_comes_back_while_others_are_still_deleted_keeps_its_keys() {
+    let nodes = Nodes::onrush(3, 0);
+    let (large, small) = (tag(0..=99, 0), tag(200..=299, 0));
+    fill_slot(&nodes.0[0], &large, 200_000);
+    move_whole(&nodes, 0, 1, 0, 299);
+    assert_ne!(nodes.0[0].run("DBSIZE"), Value::Int(0), "the test needs more keys");
+    fill_slot(&nodes.0[1], &small, 100);
+    move_whole(&nodes, 1, 0, 200, 299);
+    let of_small = slot(small.as_bytes());
+    assert_eq!(nodes.0[0].run(&format!("CLUSTER COUNTKEYSINSLOT {of_small}")), Value::Int(100));
+    wait_until("what has gone is deleted", || nodes.0[0].run("DBSIZE") == Value::Int(100));
+    assert_eq!(nodes.0[0].text(&format!("GET {{{small}}}100")), "100");
+    assert_eq!(nodes.0[1].run("DBSIZE"), Value::Int(200_000));
+}
+
+#[test]
+fn a_replica_that_takes_over_deletes_the_rest_of_slots_that_have_gone() {
+    let nodes = Nodes::onrush(3, 3);
+    let large = tag(0..=99, 0);
+    fill_slot(&nodes.0[0], &large, 200_000);
+    let (own, replica) = (tag(3000..=4000, 0), &nodes.0[3]);
+    assert_eq!(nodes.0[0].text(&format!("SET {own} v")), "OK");
+    wait_until("the replica has all", || replica.run("DBSIZE") == Value::Int(200_001));
+    move_whole(&nodes, 0, 1, 0, 99);
+    // What is left is told with the stream.
+    wait_until("the replica hides what has gone", || replica.run("DBSIZE") == Value::Int(1));
+    let count = format!("CLUSTER COUNTKEYSINSLOT {}", slot(large.as_bytes()));
+    assert_ne!(replica.run(&count), Value::Int(0), "the test needs more keys");
+    nodes.0[0].server.signal("KILL");
+    wait_until("the replica has taken over", || replica.text("INFO replication").contains("role:master"));
+    wait_until("the rest is deleted", || replica.run(&count) == Value::Int(0));
+    assert_eq!(replica.text(&format!("GET {own}")), "v");
+    assert_eq!(nodes.0[1].run("DBSIZE"), Value::Int(200_000));
+}
+
+#[test]
+fn keys_on_their_way_expire_where_they_come_from() {
+    let nodes = Nodes::onrush(3, 0);
+    let (target, tag) = (&nodes.0[1], tag(0..=99, 0));
+    let mut source = establish(&nodes, 0, 1, "0 99");
+    let key = |name: &str| format!("{{{tag}}}{name}");
+    for name in ["kept", "counted", "longer"] {
+        assert_eq!(source.run(&format!("SET {} 5 PX 50", key(name))).text(), "OK");
+    }
+    assert_eq!(source.run(&format!("HSET {} f v g w", key("hash"))), Value::Int(2));
+    source.run(&format!("HPEXPIRE {} 50 FIELDS 1 f", key("hash")));
+    // Several turns of the cycle that deletes what has expired.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(source.run(&format!("PERSIST {}", key("kept"))), Value::Int(1));
+    assert_eq!(source.run(&format!("INCR {}", key("counted"))), Value::Int(6));
+    assert_eq!(source.run(&format!("PEXPIRE {} 100000", key("longer"))), Value::Int(1));
+    assert_eq!(source.run(&format!("HPERSIST {} FIELDS 1 f", key("hash"))).items().map(<[_]>::len), Some(1));
+    assert_eq!(source.run("CLUSTER SYNCSLOTS PREPARE").text(), "PREPARED");
+    assert_eq!(source.run("CLUSTER SYNCSLOTS TAKE 1000").text(), "TAKEN");
+    assert_eq!(target.text(&format!("GET {}", key("kept"))), "5");
+    assert_eq!(target.text(&format!("GET {}", key("longer"))), "5");
+    assert_eq!(target.text(&format!("HGET {} f", key("hash"))), "v");
+    // What the source has not deleted in time expires here.
+    assert_eq!(target.run(&format!("EXISTS {}", key("counted"))), Value::Int(0));
 }

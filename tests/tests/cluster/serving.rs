@@ -403,3 +403,33 @@ fn a_script_that_may_write_goes_from_a_replica_to_its_primary() {
         assert_eq!(said.text(), if reads { "1".to_owned() } else { format!("MOVED 15495 {}", nodes.0[0].address()) });
     }
 }
+
+#[test]
+fn directives_of_the_cluster_hold_for_the_next_command() {
+    let nodes = Nodes::form(2, 0, |_| None, &[]);
+    for (nth, node) in nodes.0.iter().enumerate() {
+        assert_eq!(node.text(&format!("CONFIG SET cluster-announce-hostname node{nth}.example")), "OK");
+    }
+    wait_until("both know the names", || {
+        nodes.0.iter().all(|node| (0..2).all(|nth| node.text("CLUSTER NODES").contains(&format!(",node{nth}.example"))))
+    });
+    let (mut conn, port) = (nodes.0[0].server.connect(), nodes.0[1].server.port());
+    for _ in 0..50 {
+        for (kind, host) in [("hostname", "node1.example"), ("unknown-endpoint", ""), ("ip", "127.0.0.1")] {
+            assert_eq!(conn.run(&format!("CONFIG SET cluster-preferred-endpoint-type {kind}")).text(), "OK");
+            assert_eq!(conn.run("GET a").text(), format!("MOVED 15495 {host}:{port}"));
+        }
+    }
+    assert_eq!(conn.run("CLUSTER DELSLOTS 0").text(), "OK");
+    assert_eq!(conn.run("CLUSTER DELSLOTS 0").text(), "ERR Slot 0 is already unassigned");
+    for _ in 0..50 {
+        for (value, reply) in [("yes", "CLUSTERDOWN The cluster is down"), ("no", "OK")] {
+            let replies = conn.pipeline(&[
+                Argv::parse(&format!("CONFIG SET cluster-require-full-coverage {value}")).unwrap(),
+                Argv::parse("SET b 1").unwrap(),
+            ]);
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end()[1..].to_owned();
+            assert_eq!(text(&replies[1]), reply, "{value}");
+        }
+    }
+}

@@ -8,8 +8,8 @@ use super::nodes::{Ix, MYSELF};
 use super::receive::EPOCH_TAKEN_MAX;
 use crate::node::{Address, Flags};
 
-/// The bus port is so far above the port, if a client names none.
-const BUS_PORT_DISTANCE: i64 = 10_000;
+/// The port of the bus is so far above that of clients, unless something else is said.
+pub const BUS_PORT_DISTANCE: u16 = 10_000;
 
 /// How CLUSTER FAILOVER goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Cluster {
         self.begin(now);
         let wrong = || format!("ERR Invalid node address specified: {ip}:{port}");
         let checked = |port: i64| u16::try_from(port).ok().filter(|port| *port != 0).ok_or_else(wrong);
-        let bus_port = checked(bus_port.unwrap_or(port.saturating_add(BUS_PORT_DISTANCE)))?;
+        let bus_port = checked(bus_port.unwrap_or(port.saturating_add(i64::from(BUS_PORT_DISTANCE))))?;
         let ip = ip.parse::<std::net::IpAddr>().map_err(|_| wrong())?.to_string();
         let address = Address { ip, port: checked(port)?, other_port: 0, bus_port };
         debug_assert!(is_ip(&address.ip));

@@ -7,6 +7,7 @@ use super::nodes::{Ix, MYSELF, Node, Nodes};
 use super::options::Options;
 use super::random::Random;
 use super::receive::EPOCH_MAX;
+use super::vote::Predecessor;
 use crate::node::{Address, Flags, NodeId};
 use crate::nodes_conf::{Move, NodeLine, NodesConf};
 
@@ -91,6 +92,7 @@ impl Cluster {
         }
         self.current_epoch = highest;
         self.last_vote_epoch = conf.last_vote_epoch;
+        self.predecessor = Predecessor::of(conf.predecessor, self.now.mono_ms);
         Ok(())
     }
 
@@ -101,6 +103,7 @@ impl Cluster {
             nodes: lines.map(|(ix, node)| self.file_line(ix, node)).collect(),
             current_epoch: self.current_epoch,
             last_vote_epoch: self.last_vote_epoch,
+            predecessor: self.predecessor.node.map(|(id, _)| id),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Cluster;
 use super::actions::Host;
 use super::nodes::{Ix, MYSELF};
 use super::receive::EPOCH_MAX;
+use super::vote::Predecessor;
 use crate::message::{Body, Header, MessageFlags};
 use crate::node::{Flags, NodeId};
 
@@ -186,7 +187,7 @@ impl Cluster {
     /// Takes the place of its primary, and tells it to all.
     pub(super) fn replace_primary(&mut self) {
         let (slots, told) = (self.slots_of_shard(), self.told().cloned());
-        self.predecessor = self.nodes[MYSELF].primary.map(|id| (id, self.now.mono_ms));
+        self.predecessor = Predecessor::of(self.nodes[MYSELF].primary, self.now.mono_ms);
         self.make_primary(MYSELF);
         slots.iter().for_each(|slot| self.assign(slot, Some(MYSELF)));
         self.told = None;

@@ -97,7 +97,7 @@ impl Cluster {
         self.unassign_all(ix);
         links.into_iter().flatten().for_each(|link| self.close_link(link));
         self.nodes.remove(ix);
-        self.predecessor.take_if(|(predecessor, _)| *predecessor == id);
+        self.predecessor.forget(id);
         self.slots.migrating.retain(|_, other| *other != id);
         self.slots.importing.retain(|_, other| *other != id);
         for node in self.nodes.iter_mut() {

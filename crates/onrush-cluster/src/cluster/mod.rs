@@ -66,8 +66,7 @@ pub struct Cluster {
     offset: u64,
     current_epoch: u64,
     last_vote_epoch: u64,
-    /// The primary whose place this one has taken, and when, until that one has said that it is none any more.
-    predecessor: Option<(NodeId, u64)>,
+    predecessor: vote::Predecessor,
     state: state::State,
     election: election::Election,
     manual: failover::Manual,
@@ -125,7 +124,7 @@ impl Cluster {
             offset: 0,
             current_epoch: 0,
             last_vote_epoch: 0,
-            predecessor: None,
+            predecessor: vote::Predecessor::default(),
             state: state::State::default(),
             election: election::Election::default(),
             manual: failover::Manual::default(),
@@ -144,8 +143,12 @@ impl Cluster {
         }
     }
 
-    /// Takes other options; the next messages tell them to the others.
-    pub fn set_options(&mut self, options: Options) {
+    /// Takes other options; the next messages tell them to the others. Returns whether they are others.
+    pub fn set_options(&mut self, options: Options, now: Now) -> bool {
+        if options == self.options {
+            return false;
+        }
+        self.begin(now);
         let was_announced = !self.options.announce_ip.is_empty();
         self.options = options;
         if was_announced && self.options.announce_ip.is_empty() {
@@ -153,9 +156,10 @@ impl Cluster {
             self.nodes[MYSELF].address.ip.clear();
         }
         self.apply_options();
-        self.state.must_update = true;
-        self.save(false);
+        self.changed();
         self.routes_changed();
+        self.end(None);
+        true
     }
 
     fn apply_options(&mut self) {

@@ -3,6 +3,7 @@
 use super::Cluster;
 use super::actions::Action;
 use super::nodes::{Ix, MYSELF};
+use super::vote::Predecessor;
 use crate::message::Header;
 use crate::node::{Flags, NodeId};
 
@@ -103,7 +104,7 @@ impl Cluster {
         myself.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
         myself.flags.insert(Flags::REPLICA);
         self.set_primary_of(MYSELF, Some(ix));
-        (self.told, self.predecessor) = (None, None);
+        (self.told, self.predecessor) = (None, Predecessor::default());
         self.reset_manual_failover();
         self.election.forget();
         self.changed();

@@ -105,9 +105,12 @@ impl Cluster {
     /// CLUSTER ADDSLOTS and ADDSLOTSRANGE: all or none, in the client's order.
     ///
     /// # Errors
-    /// A slot has an owner, or is named twice.
+    /// A slot has an owner, or is named twice; or this node is a replica, which has no slots.
     pub fn add_slots(&mut self, slots: &[u16], now: Now) -> Done {
         self.begin(now);
+        if self.nodes[MYSELF].is_replica() {
+            return Err("ERR A replica has no slots of its own".to_owned());
+        }
         self.check_each(slots, true)?;
         for slot in slots {
             self.slots.importing.remove(slot);

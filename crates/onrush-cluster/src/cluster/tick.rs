@@ -53,6 +53,7 @@ impl Cluster {
         self.nodes.places().for_each(|ix| self.watch(ix));
         self.tell_paused_offset();
         self.migrate_replica();
+        self.vote_late();
         self.state.must_update |= !self.state.is_up;
         self.end(Some(host));
     }

@@ -153,11 +153,15 @@ impl Cluster {
         self.told.as_ref().filter(|told| Some(told.primary) == self.nodes[MYSELF].primary)
     }
 
-    /// The slots of this node's shard: those of its primary, without those that it has told it gave away.
+    /// The slots of this node's shard: those of its primary, without those that it has told it gave away. What it says on the bus
+    /// with a higher epoch is newer than what it has told: its data may be here as far as it has come, and nobody else has it.
     pub(super) fn slots_of_shard(&self) -> SlotSet {
         let owner = self.primary_ix().unwrap_or(MYSELF);
         let slots = &self.nodes[owner].slots;
         match self.told() {
+            Some(told) if told.epoch < self.nodes[owner].config_epoch => {
+                slots.iter().filter(|slot| !self.slots.unclaimed.has(*slot)).collect()
+            }
             Some(told) => slots.iter().filter(|slot| told.slots.has(*slot)).collect(),
             None => slots.clone(),
         }

@@ -168,7 +168,7 @@ impl Cluster {
     }
 
     /// The replicas of a node, by place.
-    fn replicas_of(&self, id: NodeId) -> impl Iterator<Item = Ix> {
+    pub(super) fn replicas_of(&self, id: NodeId) -> impl Iterator<Item = Ix> {
         self.nodes.iter().filter(move |(_, node)| node.is_replica_of(id)).map(|(ix, _)| ix)
     }
 

@@ -1,12 +1,35 @@
 //! Votes: a primary with slots lets a replica of a failed primary take over.
 
+use std::mem;
+
 use super::Cluster;
 use super::nodes::{Ix, MYSELF};
 use crate::message::{Body, Header, MessageFlags};
-use crate::node::Flags;
+use crate::node::{Flags, NodeId};
 
 /// After a vote a primary does not vote for another replica of the same shard for so many node timeouts.
 pub(super) const VOTE_TIMEOUTS: u64 = 2;
+
+/// What keeps a primary from voting while another node may vote for its shard.
+#[derive(Default)]
+pub(super) struct Predecessor {
+    /// The primary whose place this one has taken, and when, until that one has said that it votes no more for this shard.
+    pub(super) node: Option<(NodeId, u64)>,
+    /// The latest request of a replica that waits for that.
+    request: Option<Box<Header>>,
+}
+
+impl Predecessor {
+    /// Its place is taken now.
+    pub(super) fn of(node: Option<NodeId>, now_ms: u64) -> Self {
+        Self { node: node.map(|id| (id, now_ms)), request: None }
+    }
+
+    /// A node is known no more.
+    pub(super) fn forget(&mut self, id: NodeId) {
+        self.node.take_if(|(predecessor, _)| *predecessor == id);
+    }
+}
 
 impl Cluster {
     /// A replica wants to take over.
@@ -14,14 +37,32 @@ impl Cluster {
         if !self.nodes[MYSELF].is_voter() {
             return;
         }
-        if let Err(why) = self.vote(sender, header) {
-            let label = self.nodes[sender].label();
-            self.warning(format!("Failover auth denied to {label}: {why}"));
+        let label = self.nodes[sender].label();
+        match self.may_vote(sender, header) {
+            Ok(_) if self.may_predecessor_vote() => {
+                self.predecessor.request = Some(Box::new(header.clone()));
+                self.notice(format!(
+                    "Failover auth for {label} waits: the one whose place I have taken may vote as well"
+                ));
+            }
+            Ok(primary) => self.vote(sender, primary),
+            Err(why) => self.warning(format!("Failover auth denied to {label}: {why}")),
         }
     }
 
-    fn vote(&mut self, sender: Ix, header: &Header) -> Result<(), String> {
-        let primary = self.may_vote(sender, header)?;
+    /// Votes for the replica that has waited for it, if it may by now.
+    pub(super) fn vote_late(&mut self) {
+        if self.predecessor.request.is_none() || self.may_predecessor_vote() {
+            return;
+        }
+        if let Some(header) = mem::take(&mut self.predecessor.request)
+            && let Some(sender) = self.find(header.sender)
+        {
+            self.hear_request(sender, &header);
+        }
+    }
+
+    fn vote(&mut self, sender: Ix, primary: Ix) {
         let epoch = self.current_epoch;
         self.nodes[primary].voted_ms = Some(self.now.mono_ms);
         self.last_vote_epoch = epoch;
@@ -29,16 +70,23 @@ impl Cluster {
         self.send_to(sender, Body::AuthAck);
         let label = self.nodes[sender].label();
         self.notice(format!("Failover auth granted to {label} for epoch {epoch}"));
-        Ok(())
     }
 
     /// The primary whose place this one has taken votes until it hears of that: the shard must not vote twice in an epoch. So
-    /// this one votes when that one has said that it is no primary with slots any more, and in later epochs than that one may
-    /// have voted in.
+    /// this one votes when that one has said that it is no primary with slots any more, or only of others, for which it has a
+    /// vote of its own; and in later epochs than that one may have voted in.
     pub(super) fn hear_predecessor(&mut self, header: &Header) {
-        let is_it = self.predecessor.is_some_and(|(id, _)| id == header.sender);
-        if is_it && (header.primary.is_some() || header.slots.is_empty()) {
-            self.predecessor = None;
+        if self.predecessor.node.is_none_or(|(id, _)| id != header.sender) {
+            return;
+        }
+        let myself = &self.nodes[MYSELF];
+        let is_beside = || {
+            let has_heard = header.current_epoch >= myself.config_epoch;
+            has_heard && myself.slot_count > 0 && !myself.slots.iter().any(|slot| header.slots.has(slot))
+        };
+        if header.primary.is_some() || header.slots.is_empty() || is_beside() {
+            self.predecessor.node = None;
+            self.save(false);
             if header.current_epoch > self.last_vote_epoch {
                 self.last_vote_epoch = header.current_epoch;
                 self.save(true);
@@ -49,9 +97,10 @@ impl Cluster {
     /// One that has failed may be back, and vote, before it hears; but not for long. One that nobody knows does not vote.
     fn may_predecessor_vote(&self) -> bool {
         let pause_ms = self.options.node_timeout_ms.saturating_mul(VOTE_TIMEOUTS);
-        self.predecessor.is_some_and(|(id, since_ms)| {
+        self.predecessor.node.is_some_and(|(id, since_ms)| {
             let is_fresh = self.now.mono_ms - since_ms < pause_ms;
-            self.find(id).is_some_and(|ix| is_fresh || !self.nodes[ix].has(Flags::FAILED))
+            let is_gone = |ix: Ix| self.nodes[ix].flags.intersects(Flags::FAILED | Flags::NO_ADDRESS);
+            self.find(id).is_some_and(|ix| is_fresh || !is_gone(ix))
         })
     }
 
@@ -63,9 +112,6 @@ impl Cluster {
         }
         if self.last_vote_epoch >= own {
             return Err(format!("already voted for epoch {own}"));
-        }
-        if self.may_predecessor_vote() {
-            return Err("whose place I have taken may vote as well".to_owned());
         }
         let primary = self.failed_primary(sender, header)?;
         self.may_vote_again(primary)?;

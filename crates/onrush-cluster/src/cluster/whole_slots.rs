@@ -19,6 +19,9 @@ impl Cluster {
     /// Why not.
     pub fn check_export(&self, slots: &[u16], target: &str) -> Done {
         self.check_is_primary()?;
+        if self.manual.replica.is_some() {
+            return Err("ERR A replica of this node is taking over".to_owned());
+        }
         let ix = self.known(target)?;
         if ix == MYSELF {
             return Err("ERR Can't migrate slots to this node itself".to_owned());
@@ -75,26 +78,24 @@ impl Cluster {
     }
 
     /// Gives slots away that their new owner has taken over; their keys go. Those that are another's by now stay so.
-    /// O(slots named).
-    ///
-    /// # Errors
-    /// There is no such node any more.
-    pub fn give_slots(&mut self, slots: &[u16], target: &str, now: Now, host: &dyn Host) -> Done {
-        let ix = self.known(target)?;
+    /// If that one is known no more, they are nobody's until somebody says that it has them. O(slots named).
+    pub fn give_slots(&mut self, slots: &[u16], target: &str, now: Now, host: &dyn Host) {
+        let ix = self.known(target).ok();
         self.begin_with(now, host);
         let own: Vec<u16> = slots.iter().copied().filter(|slot| self.slots.owner(*slot) == Some(MYSELF)).collect();
         if !own.is_empty() {
-            own.iter().for_each(|slot| self.assign(*slot, Some(ix)));
+            own.iter().for_each(|slot| self.assign(*slot, ix));
             self.changed();
             self.save(true);
-            self.follow_new_owner(ix);
+            if let Some(ix) = ix {
+                self.follow_new_owner(ix);
+            }
             // A replica gets the data of its primary instead.
             if self.nodes[MYSELF].is_primary() {
                 self.lost.extend(own);
             }
         }
         self.end(Some(host));
-        Ok(())
     }
 
     /// Whether a slot is another node's that answers.
@@ -117,6 +118,12 @@ impl Cluster {
     pub fn count_of(&self, slots: &[u16], id: &str) -> usize {
         let Ok(ix) = self.known(id) else { return 0 };
         slots.iter().filter(|slot| self.slots.owner(**slot) == Some(ix)).count()
+    }
+
+    /// How many replicas of a node have not failed.
+    pub fn usable_replicas(&self, id: &str) -> usize {
+        let Ok(id) = id.parse() else { return 0 };
+        self.replicas_of(id).filter(|ix| !self.nodes[*ix].has(Flags::FAILED)).count()
     }
 
     /// Where a node is reached.

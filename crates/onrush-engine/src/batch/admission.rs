@@ -103,7 +103,9 @@ impl Conditions {
             let is_allowed = command.is_none_or(|command| command.flags.contains(Flags::ALLOW_BUSY));
             return (!is_allowed).then_some(SliceEnd::HeldLong);
         }
-        held_back(ctx, self.pause, planned).then_some(SliceEnd::Paused)
+        let comes = ctx.session.is_importing();
+        let pause = if comes { ctx.engine.pause_of_imports(ctx.now_ms()) } else { self.pause };
+        held_back(ctx, pause, planned).then_some(SliceEnd::Paused)
     }
 
     /// Whether equal commands may be executed as one run: not if one of them may fail, be logged or have to wait.

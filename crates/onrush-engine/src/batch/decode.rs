@@ -36,7 +36,7 @@ pub(crate) fn decode<'i>(
         ..Limits::default()
     };
     chunk.db = engine.keyspace.db(session.db as usize);
-    planner.set_part(chunk.db, engine.table_of(session), !session.is_of_its_own_slots());
+    planner.set_part(chunk.db, engine.table_of(session), session);
     let first_owned = part.owned.start;
     let mut consumed = part.result.consumed;
     loop {

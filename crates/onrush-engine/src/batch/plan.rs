@@ -12,6 +12,7 @@ use onrush_store::{Db, KeyHash, Shard, equal, member_hash};
 
 use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Members, Planned, RUN_LEN_MAX, repetitions};
+use crate::clients::session::Session;
 use crate::cluster::clustering::Clustering;
 use crate::command::table::CommandTable;
 use crate::command::{Command, Flags, KeyRange};
@@ -45,6 +46,8 @@ pub(crate) struct Planner<'a> {
     db: Option<&'static Db>,
     /// The cluster, if there is one.
     cluster: Option<&'static Clustering>,
+    /// Whether the client has sent READONLY.
+    is_readonly: bool,
     /// The command before: pipelines repeat themselves.
     last: Option<Head<'a>>,
     /// Whether to look for repetitions of the next command: a chunk whose first command is not repeated hardly has a
@@ -56,14 +59,23 @@ impl<'a> Planner<'a> {
     /// For one chunk.
     pub(crate) fn new(engine: &'static Engine) -> Self {
         let cluster = engine.cluster.as_ref();
-        Self { engine, commands: &engine.commands, db: None, cluster, last: None, expects_run: true }
+        Self {
+            engine,
+            commands: &engine.commands,
+            db: None,
+            cluster,
+            is_readonly: false,
+            last: None,
+            expects_run: true,
+        }
     }
 
-    /// Sets the database that the next commands are about, where they are looked up, and whether slots are looked at.
+    /// Sets the database that the next commands are about, where they are looked up, and whose they are.
     #[inline]
-    pub(crate) fn set_part(&mut self, db: Option<&'static Db>, commands: &'static CommandTable, has_slots: bool) {
+    pub(crate) fn set_part(&mut self, db: Option<&'static Db>, commands: &'static CommandTable, session: &Session) {
         self.db = db;
-        self.cluster = self.engine.cluster.as_ref().filter(|_| has_slots);
+        self.cluster = self.engine.cluster.as_ref().filter(|_| !session.is_of_its_own_slots());
+        self.is_readonly = session.is_readonly;
         if !std::ptr::eq(self.commands, commands) {
             cold_path();
             (self.commands, self.last) = (commands, None);
@@ -137,6 +149,7 @@ impl<'a> Planner<'a> {
             planned.hashes = (at, hashes.len() as u32);
             if let Some(cluster) = self.cluster
                 && (!cluster.is_free(&hashes[at as usize..]) || command.flags.contains(Flags::MOVABLEKEYS))
+                && !self.may_read(cluster, command, &hashes[at as usize..])
             {
                 cold_path();
                 // Whether it is executed here is found out when it is looked up again.
@@ -145,6 +158,15 @@ impl<'a> Planner<'a> {
         }
         runs.push(planned);
         run_len
+    }
+
+    /// Whether a replica may execute a command because its client has sent READONLY.
+    #[inline(never)]
+    fn may_read(&self, cluster: &Clustering, command: &Command, hashes: &[KeyHash]) -> bool {
+        self.is_readonly
+            && command.flags.contains(Flags::READONLY)
+            && !command.flags.contains(Flags::MOVABLEKEYS)
+            && cluster.is_readable(hashes)
     }
 
     /// Looks a command up by its name, which stands at `name` of its `bytes`. `None` if it must be resolved the slow

@@ -171,7 +171,12 @@ impl Session {
     /// the slots so far.
     #[inline]
     pub(crate) fn is_of_its_own_slots(&self) -> bool {
-        self.is_replay || self.imports.as_ref().is_some_and(|imports| !imports.has_failed())
+        self.is_replay || self.is_importing()
+    }
+
+    /// Whether slots come from another node over this connection.
+    pub(crate) fn is_importing(&self) -> bool {
+        self.imports.as_ref().is_some_and(|imports| !imports.has_failed())
     }
 
     /// Watches nothing any more; returns what was watched.

@@ -81,9 +81,21 @@ const DELETED_AT_ONCE: usize = 256;
 /// How long the deletion of keys rests until it looks again whether it may go on.
 const DELETION_LOOK: Duration = Duration::from_millis(1);
 
-/// Deletes the keys of slots that are another node's, in small pieces. Rests while writes are held back, unless it is to
-/// hurry. O(keys).
-pub fn delete_slots(engine: &'static Engine, slots: &[u16], hurries: impl Fn() -> bool) {
+/// Which slots go, and how.
+pub struct Deletion<'a> {
+    /// Those whose keys are deleted.
+    pub slots: &'a [u16],
+    /// Whether their keys come from another node and are hidden. If not, a hidden slot comes anew, and is left alone.
+    pub are_hidden: bool,
+    /// Whether somebody waits for the end.
+    pub hurries: &'a dyn Fn() -> bool,
+}
+
+/// Deletes the keys of slots that are another node's, in small pieces. A slot that is this node's by then is left alone, and so
+/// are all if this is a replica. Rests while writes are held back, unless it is to hurry. O(keys).
+pub fn delete_slots(engine: &'static Engine, deletion: &Deletion<'_>) {
+    let Deletion { slots, are_hidden, hurries } = *deletion;
+    let Some(cluster) = &engine.cluster else { return };
     let mut commit = Commit::new(engine, engine.cluster_thread());
     let mut returning = engine.lazyfree.returning();
     let Some(database) = engine.keyspace.db(0) else { return };
@@ -96,6 +108,13 @@ pub fn delete_slots(engine: &'static Engine, slots: &[u16], hurries: impl Fn() -
                 commit.leave();
                 std::thread::sleep(DELETION_LOOK);
                 continue;
+            }
+            // Routes and role do not change while a thread is inside of the gate.
+            let routes = cluster.routes();
+            let comes_back = routes.own.has(*slot) && !routes.is_replica || routes.importing.contains_key(slot);
+            if comes_back || engine.replication.role.is_replica() || cluster.moves.hides(*slot) != are_hidden {
+                commit.leave();
+                break;
             }
             commit.begin_chunk(engine.clock.unix_ms());
             let shard = database.shard(usize::from(*slot));

@@ -19,6 +19,9 @@ const WORDS: usize = SLOTS as usize / 64;
 pub struct Clustering {
     /// Slots whose keys are all here, and that are not under way: their commands need no look at the routes.
     free: Box<[AtomicU64; WORDS]>,
+    /// Slots of the primary that this node is a replica of: clients that have sent READONLY read them without a look at the
+    /// routes.
+    readable: Box<[AtomicU64; WORDS]>,
     /// Counts the routes that were published.
     version: AtomicU64,
     routes: RwLock<Arc<Routes>>,
@@ -40,11 +43,29 @@ pub struct Clustering {
     pub links_over_limit: AtomicU64,
 }
 
+fn no_slots() -> Box<[AtomicU64; WORDS]> {
+    Box::new([const { AtomicU64::new(0) }; WORDS])
+}
+
+#[inline]
+fn has_slot(slots: &[AtomicU64; WORDS], slot: u16) -> bool {
+    slots[usize::from(slot / 64)].load(Relaxed) >> (slot % 64) & 1 != 0
+}
+
+/// The slot of keys with these hashes, if it is one.
+#[inline]
+fn only_slot(hashes: &[KeyHash]) -> Option<u16> {
+    let (first, others) = hashes.split_first()?;
+    let slot = first.slot();
+    others.iter().all(|hash| hash.slot() == slot).then_some(slot)
+}
+
 impl Default for Clustering {
     /// Nobody has a slot.
     fn default() -> Self {
         Self {
-            free: Box::new([const { AtomicU64::new(0) }; WORDS]),
+            free: no_slots(),
+            readable: no_slots(),
             version: AtomicU64::new(0),
             routes: RwLock::default(),
             has_moving: AtomicBool::new(false),
@@ -63,15 +84,19 @@ impl Clustering {
     /// Whether keys with these hashes are of one slot, and commands with them need no look at the routes.
     #[inline]
     pub(crate) fn is_free(&self, hashes: &[KeyHash]) -> bool {
-        let Some((first, others)) = hashes.split_first() else { return true };
-        let slot = first.slot();
-        others.iter().all(|hash| hash.slot() == slot) && self.is_slot_free(slot)
+        hashes.is_empty() || only_slot(hashes).is_some_and(|slot| self.is_slot_free(slot))
+    }
+
+    /// Whether a client that has sent READONLY may read keys with these hashes here, though this node is a replica.
+    #[inline]
+    pub(crate) fn is_readable(&self, hashes: &[KeyHash]) -> bool {
+        only_slot(hashes).is_some_and(|slot| has_slot(&self.readable, slot))
     }
 
     /// The same for a slot.
     #[inline]
     pub(crate) fn is_slot_free(&self, slot: u16) -> bool {
-        self.free[usize::from(slot / 64)].load(Relaxed) >> (slot % 64) & 1 != 0
+        has_slot(&self.free, slot)
     }
 
     /// Whether a slot is under way, from here or to here.
@@ -111,7 +136,7 @@ impl Clustering {
     /// their ends.
     pub fn go_down(&self) {
         self.is_going_down.store(true, Relaxed);
-        self.free.iter().for_each(|word| word.store(0, Relaxed));
+        self.free.iter().chain(self.readable.iter()).for_each(|word| word.store(0, Relaxed));
         self.version.fetch_add(1, Release);
     }
 
@@ -124,9 +149,8 @@ impl Clustering {
     /// New routes. The calling thread has the whole keyspace. O(slots / 64).
     pub(crate) fn publish(&self, routes: Arc<Routes>) {
         self.is_going_down.store(false, Relaxed);
-        for (word, bits) in self.free.iter().zip(routes.free()) {
-            word.store(bits, Relaxed);
-        }
+        self.free.iter().zip(routes.free()).for_each(|(word, bits)| word.store(bits, Relaxed));
+        self.readable.iter().zip(routes.readable()).for_each(|(word, bits)| word.store(bits, Relaxed));
         self.has_moving.store(!routes.migrating.is_empty() || !routes.importing.is_empty(), Relaxed);
         *self.routes.write() = routes;
         self.version.fetch_add(1, Release);

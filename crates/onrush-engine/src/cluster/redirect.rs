@@ -97,8 +97,11 @@ fn refusal_while_down(routes: &Routes, wanted: &Wanted) -> Option<CommandError> 
 pub(crate) fn redirect(ctx: &Ctx<'_>, command: &Command) -> Option<CommandError> {
     let cluster = ctx.engine.cluster.as_ref()?;
     let hashes = ctx.planned.hashes;
-    if command.has_only_fixed_keys() && !hashes.is_empty() && cluster.is_free(hashes) {
-        return None;
+    if command.has_only_fixed_keys() && !hashes.is_empty() {
+        let may_read = ctx.session.is_readonly && command.flags.contains(Flags::READONLY);
+        if cluster.is_free(hashes) || may_read && cluster.is_readable(hashes) {
+            return None;
+        }
     }
     let wanted = wanted(ctx, command)?;
     if !wanted.is_crossing && cluster.is_slot_free(wanted.slot) {

@@ -122,6 +122,15 @@ impl Routes {
         let words: Vec<u64> = self.own.words().zip(under_way.words()).map(|(own, moving)| own & !moving).collect();
         words.into_iter().map(move |word| if serves { word } else { 0 })
     }
+
+    /// Slots that a replica has from its primary, and clients may read from it if they ask for that, as words of bits. O(slots).
+    pub(super) fn readable(&self) -> impl Iterator<Item = u64> {
+        let serves = self.is_up && self.is_replica;
+        let is_readable = move |owner: &u16| serves && *owner == self.here;
+        self.owners
+            .chunks(64)
+            .map(move |owners| owners.iter().rev().fold(0, |word, owner| word << 1 | u64::from(is_readable(owner))))
+    }
 }
 
 #[cfg(test)]

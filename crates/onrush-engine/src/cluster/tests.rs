@@ -135,7 +135,15 @@ fn a_replica_reads_for_who_asks_for_it() {
     assert_eq!(node.run("GET b\nREADONLY\nGET b"), "-MOVED 3300 10.0.0.1:7001 +OK $-1");
     assert_eq!(node.run("SET b 1\nGET a"), "-MOVED 3300 10.0.0.1:7001 -MOVED 15495 10.0.0.1:7000");
     assert_eq!(node.run("MULTI\nGET b\nEXEC"), "+OK +QUEUED *1 $-1");
-    assert_eq!(node.run("READWRITE\nGET b"), "+OK -MOVED 3300 10.0.0.1:7001");
+    assert_eq!(
+        node.run("MGET b {b}2\nMGET a b\nGET a"),
+        "*2 $-1 $-1 -CROSSSLOT Keys in request don't hash to the same slot -MOVED 15495 10.0.0.1:7000"
+    );
+    assert_eq!(node.run("GET b\nREADWRITE\nGET b"), "$-1 +OK -MOVED 3300 10.0.0.1:7001");
+    assert_eq!(node.run("READONLY\nGET b"), "+OK $-1");
+    assert_eq!(node.run("GET b\nRESET\nGET b"), "$-1 +RESET -MOVED 3300 10.0.0.1:7001");
+    node.change(|routes| routes.is_up = false);
+    assert_eq!(node.run("READONLY\nGET b"), "+OK -CLUSTERDOWN The cluster is down");
 }
 
 #[test]

@@ -247,6 +247,11 @@ impl Commit {
         self.routes_version = self.shared.cluster.as_ref().map_or(0, Clustering::version);
     }
 
+    /// What is planned is looked at again: its client may read from a replica no longer.
+    pub(crate) fn distrust_routes(&mut self) {
+        self.routes_version = u64::MAX;
+    }
+
     /// Whether other nodes may have slots by now that were here when commands were planned.
     #[inline]
     pub(crate) fn have_routes_changed(&self) -> bool {
@@ -312,7 +317,8 @@ impl Commit {
     pub(crate) fn begin_part(&mut self, session: &Session) {
         (self.db, self.locks.planned_db) = (session.db, session.db);
         self.moment.set_no_touch(&self.shared.settings, session.no_touch);
-        self.moment.set_replay(session.is_replay);
+        // Keys that come from another node expire there: what has expired is deleted by its commands.
+        self.moment.set_replay(session.is_of_its_own_slots());
     }
 
     /// CLIENT NO-TOUCH is on, or off.

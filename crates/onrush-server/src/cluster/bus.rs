@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{LocalSet, spawn_local};
 
 use super::file::NodesFile;
+use super::link_timeout;
 use super::links::{Destination, EVENTS_MAX, Event, Link};
 use super::slots::{Change, Holding, Slots, Telling};
 use crate::process::server::Server;
@@ -156,7 +157,7 @@ impl Bus {
                 let Ok(local) = stream.local_addr() else { continue };
                 let (timeout, is_encrypted) = {
                     let config = server.host.config.read();
-                    (Duration::from_millis(config.cluster_node_timeout.max(1000)), config.tls_cluster)
+                    (link_timeout(&config), config.tls_cluster)
                 };
                 let tls = match (is_encrypted, server.host.tls.bus()) {
                     (false, _) => None,
@@ -321,7 +322,7 @@ impl Bus {
         };
         let (timeout, is_encrypted) = {
             let config = self.server.host.config.read();
-            (Duration::from_millis(config.cluster_node_timeout.max(1000)), config.tls_cluster)
+            (link_timeout(&config), config.tls_cluster)
         };
         let tls = is_encrypted.then(|| self.server.host.tls.links()).flatten();
         if is_encrypted && tls.is_none() {

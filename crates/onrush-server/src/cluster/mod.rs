@@ -15,7 +15,9 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
+use onrush_cluster::cluster::commands::BUS_PORT_DISTANCE;
 use onrush_cluster::cluster::{Cluster, Endpoint, Options};
 use onrush_cluster::slots::SlotSet;
 use onrush_engine::cluster::facts::Facts;
@@ -26,9 +28,6 @@ use crate::config::Config;
 use crate::net::binding::{bind_all_tcp, resolve_all};
 use crate::process::server::Server;
 use file::NodesFile;
-
-/// The port of the bus is so much higher than that of clients, unless something else is said.
-const BUS_PORT_ABOVE: u64 = 10_000;
 
 /// The sockets of the bus, bound and listening.
 pub struct Bus {
@@ -44,12 +43,20 @@ fn bus_port(config: &Config) -> Result<u64, String> {
     let base = if config.tls_cluster { config.tls_port } else { config.port };
     match config.cluster_port {
         0 if base == 0 => Err("No bind address is configured, but it is required for the Cluster bus.".to_owned()),
-        0 if base + BUS_PORT_ABOVE > u64::from(u16::MAX) => Err(format!(
-            "Redis port number too high for cluster mode: {base} and {BUS_PORT_ABOVE} is no port. Set cluster-port."
+        0 if base + u64::from(BUS_PORT_DISTANCE) > u64::from(u16::MAX) => Err(format!(
+            "Redis port number too high for cluster mode: {base} and {BUS_PORT_DISTANCE} is no port. Set cluster-port."
         )),
-        0 => Ok(base + BUS_PORT_ABOVE),
+        0 => Ok(base + u64::from(BUS_PORT_DISTANCE)),
         port => Ok(port),
     }
+}
+
+/// A link to another node is given up if it is not made, or its node takes or says nothing, for the node timeout, but not sooner
+/// than after this time.
+const LINK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+fn link_timeout(config: &Config) -> Duration {
+    Duration::from_millis(config.cluster_node_timeout).max(LINK_TIMEOUT_MIN)
 }
 
 /// What the configuration says to a node.
@@ -147,8 +154,9 @@ pub fn forget_told(server: &Server) {
 pub fn configure(shared: &'static Shared, config: &Config) {
     let Some(clustering) = &shared.cluster else { return };
     clustering.moves.over_max.store(config.cluster_slot_migration_log_max_len as usize, Relaxed);
-    if let Ok(mut state) = clustering.node.lock() {
-        state.cluster.set_options(options(config));
+    let now = Facts(shared).now();
+    let are_others = clustering.node.lock().is_ok_and(|mut state| state.cluster.set_options(options(config), now));
+    if are_others {
+        clustering.node.wake();
     }
-    clustering.node.wake();
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use onrush_cluster::cluster::view::Role;
 use onrush_cluster::slots::{SlotSet, parse_ranges, ranges_text};
-use onrush_engine::cluster::change::delete_slots;
+use onrush_engine::cluster::change::{Deletion, delete_slots};
 use onrush_engine::cluster::clustering::Clustering;
 use onrush_engine::cluster::hearing::HIDDEN_PREFIX;
 use onrush_engine::cluster::moves::Work;
@@ -96,12 +96,12 @@ impl Marks {
             return;
         }
         self.tell_new_replicas(server, cluster);
-        let is_due =
-            |(told, at): (u64, Instant)| told != version || cluster.moves.hides_some() && at.elapsed() >= TELL_EVERY;
+        // A replica that takes over deletes the rest of slots that have gone, as it does with those that did not come.
+        let marked: SlotSet = cluster.moves.marked().difference(&cluster.routes().own).collect();
+        let is_due = |(told, at): (u64, Instant)| told != version || !marked.is_empty() && at.elapsed() >= TELL_EVERY;
         if self.told.map_or(version > 0, is_due) {
             self.told = Some((version, Instant::now()));
-            let ranges = ranges_text(&cluster.moves.hidden());
-            tell_replicas(server, &format!("{HIDDEN_PREFIX}{ranges}"));
+            tell_replicas(server, &format!("{HIDDEN_PREFIX}{}", ranges_text(&marked)));
         }
         if cluster.moves.hides_some() {
             self.clean_up_left_over(server, cluster);
@@ -147,8 +147,12 @@ impl Marks {
         }
         cluster.moves.hide(&own, false);
         if !others.is_empty() {
-            tracing::warn!("Slots {} do not come here: the primary that got them has failed", ranges_text(&others));
-            delete_slots(server.engine(), &others.iter().collect::<Vec<_>>(), || false);
+            tracing::warn!(
+                "Slots {} are other nodes', and some of their keys were still with the primary that has failed: they are deleted",
+                ranges_text(&others)
+            );
+            let slots: Vec<u16> = others.iter().collect();
+            delete_slots(server.engine(), &Deletion { slots: &slots, are_hidden: true, hurries: &|| false });
             cluster.moves.hide(&others, false);
         }
     }
@@ -176,7 +180,8 @@ pub(super) fn recover(server: &'static Server) {
             "Slots {} were on their way when this node ended, and are not its own: their keys are deleted",
             ranges_text(&slots)
         );
-        delete_slots(server.engine(), &slots.iter().collect::<Vec<_>>(), || true);
+        let slots: Vec<u16> = slots.iter().collect();
+        delete_slots(server.engine(), &Deletion { slots: &slots, are_hidden: false, hurries: &|| true });
     }
     note_marks(server);
 }
@@ -196,7 +201,7 @@ fn clean_up(server: &'static Server, job: &Job) {
     };
     let slots = cluster.node.lock().map(|state| of_others(&state)).unwrap_or_default();
     if !server.replication.role.is_replica() {
-        delete_slots(server.engine(), &slots, || false);
+        delete_slots(server.engine(), &Deletion { slots: &slots, are_hidden: true, hurries: &|| false });
     }
     cluster.moves.hide(&job.slots, false);
     cluster.moves.set_stage(&job.name, Side::Import, Stage::Failed, "", now_s(server));

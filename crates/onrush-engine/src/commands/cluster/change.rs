@@ -8,9 +8,11 @@ use onrush_cluster::cluster::commands::{Bumped, Failover};
 use onrush_cluster::cluster::{Cluster, Now};
 use onrush_cluster::slots::SLOTS;
 use onrush_resp::Reply;
+use parking_lot::MutexGuard;
 
 use crate::blocking::waiter::OnTimeout;
 use crate::cluster::facts::Facts;
+use crate::cluster::node::{Node, State};
 use crate::commands::cluster::cluster;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -24,13 +26,46 @@ pub(super) fn change(
     ctx: &mut Ctx<'_>,
     change: impl FnOnce(&mut Cluster, Now, &Facts) -> Result<String, String>,
 ) -> CommandResult {
+    change_and(ctx, change, || ())
+}
+
+/// As [`change`], and calls `then` before the reply.
+pub(super) fn change_and(
+    ctx: &mut Ctx<'_>,
+    change: impl FnOnce(&mut Cluster, Now, &Facts) -> Result<String, String>,
+    then: impl FnOnce() + Send + 'static,
+) -> CommandResult {
     let node = &cluster(ctx)?.node;
     let facts = Facts(ctx.engine);
     let mut state = node.lock()?;
     let said = change(&mut state.cluster, facts.now(), &facts).map_err(CommandError::text)?;
+    reply_when_done(ctx, node, state, said, then)
+}
+
+/// Replies to CONFIG SET when the directives of the cluster hold: that commands are refused by them, and where others are sent to.
+pub(crate) fn reply_when_configured(ctx: &mut Ctx<'_>) -> CommandResult {
+    let node = &cluster(ctx)?.node;
+    match node.lock() {
+        Ok(state) => reply_when_done(ctx, node, state, "OK".to_owned(), || ()),
+        Err(_) => {
+            // The node begins with them.
+            ctx.out.ok();
+            Ok(())
+        }
+    }
+}
+
+fn reply_when_done(
+    ctx: &mut Ctx<'_>,
+    node: &Node,
+    mut state: MutexGuard<'_, State>,
+    said: String,
+    then: impl FnOnce() + Send + 'static,
+) -> CommandResult {
     if ctx.commit.is_nested() || ctx.session.deny_blocking {
         drop(state);
         node.wake();
+        then();
         ctx.session.changed_cluster = true;
         ctx.out.simple(&said);
         return Ok(());
@@ -38,6 +73,7 @@ pub(super) fn change(
     let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
     let engine = ctx.engine;
     state.waiting.push(Box::new(move |result| {
+        then();
         waiter.finish(engine, |out: &mut Reply| match result {
             Ok(()) => out.simple(&said),
             Err(error) => out.error_bytes(error.as_bytes()),
@@ -139,6 +175,9 @@ pub(crate) fn meet(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLUSTER FORGET node-id`
 pub(crate) fn forget(ctx: &mut Ctx<'_>) -> CommandResult {
     let id = text(ctx.arg(2));
+    if cluster(ctx)?.moves.are_handed_over(Some(&id)) {
+        return Err(CommandError::fixed("ERR Slots are being handed over to this node. Try again later").into());
+    }
     change(ctx, |cluster, now, _| ok(cluster.forget(&id, now)))
 }
 

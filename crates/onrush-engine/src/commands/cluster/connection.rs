@@ -16,6 +16,7 @@ pub(crate) fn readonly(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn readwrite(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     ctx.session.is_readonly = false;
+    ctx.commit.distrust_routes();
     ctx.out.ok();
     Ok(())
 }

@@ -1,20 +1,24 @@
 //! Commands about slots that move as a whole, as Valkey 9 documents them, and what the source of such a move says to its
 //! target (`SYNCSLOTS`), which is Onrush's own.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use onrush_cluster::cluster::Cluster;
 use onrush_cluster::slots::SlotSet;
 
 use crate::clients::session::States;
+use crate::cluster::facts::Facts;
 use crate::cluster::moves::import::{Importing, write_marks};
 use crate::cluster::moves::job::{Job, Side};
-use crate::commands::cluster::change::{change, slot_range, text};
+use crate::commands::cluster::change::{change_and, slot_range, text};
 use crate::commands::cluster::cluster;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 const NO_MOVE: CommandError = CommandError::fixed("ERR no slots come over this connection");
 const TOO_LATE: CommandError = CommandError::fixed("ERR the source may not wait for this any more");
+const NO_FILE: CommandError = CommandError::fixed("ERR this node can't write its file of nodes");
 const FAILED: CommandError = CommandError::fixed("ERR the migration has failed");
 
 fn now_s(ctx: &Ctx<'_>) -> i64 {
@@ -114,7 +118,7 @@ pub(crate) fn getslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `CLUSTER SYNCSLOTS ESTABLISH name node-id start end [start end ...] | ALIVE | PREPARE | TAKE`
+/// `CLUSTER SYNCSLOTS ESTABLISH name node-id start end [start end ...] | ALIVE | PREPARE | TAKE milliseconds`
 pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     if ctx.commit.is_nested() || ctx.session.deny_blocking {
@@ -123,7 +127,7 @@ pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is(2, "ESTABLISH") && ctx.argc() >= 7 {
         return establish(ctx);
     }
-    if ctx.argc() != 3 {
+    if ctx.argc() != 3 + usize::from(ctx.is(2, "TAKE")) {
         return Err(error::SYNTAX.into());
     }
     let imports = ctx.session.imports.as_ref().ok_or(NO_MOVE)?;
@@ -135,6 +139,9 @@ pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
     imports.note_heard();
     if ctx.is(2, "ALIVE") {
         ctx.out.simple("ALIVE");
+    } else if (ctx.is(2, "PREPARE") || ctx.is(2, "TAKE")) && cluster(ctx)?.is_file_failing.load(Relaxed) {
+        // The slots would be nobody's until it is written.
+        return Err(NO_FILE.into());
     } else if ctx.is(2, "PREPARE") {
         // All commands before this one are executed.
         if let Some(imports) = &mut ctx.session.imports {
@@ -171,17 +178,21 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The slots are this node's from here on. The reply comes when that is saved and holds.
+/// The slots are this node's from here on. The reply comes when that is saved and holds. `milliseconds`: how long after PREPARE
+/// the source still waits for this, and as long again.
 fn take(ctx: &mut Ctx<'_>) -> CommandResult {
+    let waits_ms =
+        onrush_resp::parse_i64(ctx.arg(3)).and_then(|ms| u64::try_from(ms).ok()).ok_or(error::NOT_INTEGER)?;
     let Some(importing) = ctx.session.imports.take() else { return Err(NO_MOVE.into()) };
     let timeout_ms = cluster(ctx)?.node.lock()?.cluster.options().node_timeout_ms;
-    if !importing.may_take(Duration::from_millis(timeout_ms)) {
+    if !importing.may_take(Duration::from_millis(timeout_ms.min(waits_ms))) {
         return Err(TOO_LATE.into());
     }
     let slots: Vec<u16> = importing.slots.iter().collect();
-    change(ctx, |cluster, now, facts| {
-        cluster.take_slots(&slots, &importing.source, now, facts)?;
-        importing.is_taken();
+    let source = importing.source.clone();
+    let take = |cluster: &mut Cluster, now, facts: &Facts| {
+        cluster.take_slots(&slots, &source, now, facts)?;
         Ok("TAKEN".to_owned())
-    })
+    };
+    change_and(ctx, take, move || importing.is_taken())
 }

@@ -186,6 +186,7 @@ pub(crate) fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `RESET`
 pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.reset(&ctx.engine.watched, &ctx.engine.users);
+    ctx.commit.distrust_routes();
     ctx.select(0);
     ctx.commit.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);

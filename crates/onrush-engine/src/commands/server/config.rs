@@ -2,6 +2,7 @@
 
 use crate::blocking::waiter::OnTimeout;
 use crate::command::replies;
+use crate::commands::cluster::change::reply_when_configured;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
@@ -31,7 +32,13 @@ pub(crate) fn config_set(ctx: &mut Ctx<'_>) -> CommandResult {
         let pairs = pairs.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         return set_later(ctx, pairs, is_local);
     }
+    let is_of_cluster =
+        |(name, _): &(&[u8], &[u8])| name.get(..8).is_some_and(|head| head.eq_ignore_ascii_case(b"cluster-"));
+    let waits_for_cluster = ctx.engine.cluster.is_some() && pairs.iter().any(is_of_cluster);
     ctx.engine.process.config_set(&pairs, is_local)?;
+    if waits_for_cluster {
+        return reply_when_configured(ctx);
+    }
     ctx.out.ok();
     Ok(())
 }

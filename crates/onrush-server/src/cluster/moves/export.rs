@@ -26,8 +26,9 @@ use crate::process::server::Server;
 /// sent.
 const GROUP_KEYS_MAX: usize = 64 << 10;
 
-/// Bytes of changes that wait to be sent. With more, commands that write are held back.
-const STREAM_BYTES_MAX: usize = 64 << 20;
+/// Bytes of changes that wait while keys are copied, if `client-output-buffer-limit replica` sets no limit. With more, commands that
+/// write are held back.
+const STREAM_BYTES_MAX: usize = 256 << 20;
 
 /// As few may wait while the target is too slow.
 const STREAM_BYTES_MIN: usize = 1 << 20;
@@ -40,6 +41,9 @@ const TRIES_FOR_LAG: u32 = 20;
 
 /// How long writes are held back for the rest of the changes; if it takes longer, they go on, and it is tried again.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// How long replicas of the target may take for the rest of the changes; if they take longer, they get it later.
+const REPLICAS_WAIT_MS: &[u8] = b"20";
 
 /// What this node has got just now, its target knows within this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -87,7 +91,7 @@ impl Export {
             slots: job.slots(),
             job,
             feed: Arc::default(),
-            stream: MoveStream::new(server.engine(), STREAM_BYTES_MAX),
+            stream: MoveStream::new(server.engine(), stream_bytes_max(server)),
             sink: None,
             is_holding: false,
             asked: Instant::now(),
@@ -116,8 +120,8 @@ impl Export {
         self.set_stage(Stage::Copies);
         for group in self.groups() {
             self.copy(&mut target, &group).await?;
-            let changes = self.stream.take()?;
-            self.pass(&mut target, &changes).await?;
+            self.stream.end_of_copy();
+            self.pass_changes(&mut target).await?;
         }
         self.set_stage(Stage::CatchesUp);
         // Not while writes are held back: this waits for the disk.
@@ -244,6 +248,7 @@ impl Export {
             if taken.is_whole {
                 return Ok(());
             }
+            self.pass_changes(target).await?;
             self.check()?;
         }
     }
@@ -252,6 +257,12 @@ impl Export {
         self.bytes += bytes.len() as u64;
         target.send(bytes).await?;
         self.ask(target).await
+    }
+
+    /// Sends what has changed in slots that the target has the keys of.
+    async fn pass_changes(&mut self, target: &mut Target) -> Result<(), String> {
+        let changes = self.stream.take()?;
+        self.pass(target, &changes).await
     }
 
     /// Asks from time to time whether the target is there.
@@ -268,14 +279,13 @@ impl Export {
 
     /// Sends the changes so far, and has the target say when it has executed them.
     async fn prepare(&mut self, target: &mut Target) -> Result<(), String> {
-        let changes = self.stream.take()?;
-        self.pass(target, &changes).await?;
+        self.pass_changes(target).await?;
         target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"PREPARE"])).await
     }
 
     /// Holds writes back and has the target take over when it has all; returns for how long writes were held back.
     async fn hand_over(&mut self, target: &mut Target) -> Result<Duration, String> {
-        let (mut len_max, mut lag_before) = (STREAM_BYTES_MAX, Duration::MAX);
+        let (mut len_max, mut lag_before) = (stream_bytes_max(self.server), Duration::MAX);
         for nth in 0..TRIES_MAX {
             let lag_max = if nth < TRIES_FOR_LAG { LAG_MAX } else { PAUSE_MAX };
             self.check()?;
@@ -301,13 +311,17 @@ impl Export {
                 // A script takes long, or the disk is full.
                 self.release();
                 self.check()?;
-                let changes = self.stream.take()?;
-                self.pass(target, &changes).await?;
+                self.pass_changes(target).await?;
                 tokio::time::sleep(PAUSE_EVERY).await;
             }
             let held = Instant::now();
             self.set_stage(Stage::Pauses);
             let mut last = self.stream.take()?;
+            // If the target's replica takes over right after the target has, it is to have all.
+            let replicas = self.with(|state| Ok(state.cluster.usable_replicas(&self.job.target)))?;
+            if replicas > 0 {
+                last.extend(request(&[b"WAIT", replicas.to_string().as_bytes(), REPLICAS_WAIT_MS]));
+            }
             last.extend(request(&[b"CLUSTER", b"SYNCSLOTS", b"PREPARE"]));
             self.send_held(target, &last, held).await?;
             let left = PAUSE_MAX.saturating_sub(held.elapsed());
@@ -372,7 +386,9 @@ impl Export {
         self.set_stage(Stage::HandsOver);
         self.check()?;
         let asked = Instant::now();
-        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"TAKE"])).await?;
+        let may_take_ms = target.timeout().as_millis().to_string();
+        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes()])).await?;
+        // This node's time may be another one than the target's, and begins before the target's.
         let at_most = 2 * target.timeout();
         match target.hear("TAKEN", at_most).await {
             Heard::Status => return self.give(),
@@ -402,7 +418,10 @@ impl Export {
     /// nodes does, so this does not wait for the disk.
     fn give(&self) -> Result<(), String> {
         let facts = Facts(self.server.engine());
-        self.with(|state| state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts))?;
+        self.with(|state| {
+            state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
+            Ok(())
+        })?;
         let Some(cluster) = &self.server.cluster else { return Ok(()) };
         cluster.node.wake();
         let (began, mut is_told) = (Instant::now(), false);
@@ -413,6 +432,14 @@ impl Export {
             std::thread::sleep(LOOK_AT_ROUTES);
         }
         Ok(())
+    }
+}
+
+/// The node that gets slots is a kind of replica until it has them.
+fn stream_bytes_max(server: &Server) -> usize {
+    match server.settings.output_limits().replica.hard_bytes {
+        0 => STREAM_BYTES_MAX,
+        limit => usize::try_from(limit).unwrap_or(usize::MAX).max(STREAM_BYTES_MIN),
     }
 }
 

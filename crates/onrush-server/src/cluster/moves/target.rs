@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
+use crate::cluster::link_timeout;
 use crate::cluster::links::{Destination, Stream};
 use crate::process::server::Server;
 
@@ -69,7 +70,7 @@ impl Target {
             true => Some(server.host.tls.links().ok_or("there is no tls-ca-cert-file")?),
             false => None,
         };
-        let timeout = Duration::from_millis(config.cluster_node_timeout.max(1000));
+        let timeout = link_timeout(&config);
         let to = Destination { address: SocketAddr::new(ip, port), from: None, tls, timeout };
         let stream = match tokio::time::timeout(timeout, to.connect()).await {
             Ok(stream) => stream.map_err(|error| format!("connecting to the target: {error}"))?,
