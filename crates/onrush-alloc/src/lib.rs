@@ -136,13 +136,19 @@ pub fn give_back() {
     }
 }
 
-/// Takes back what other threads have freed of this thread's memory; it stays with the allocator. O(pages of the thread's heap
-/// + blocks that were freed).
+/// Takes back the blocks that other threads have freed of this thread's full pages, so that it need not do that with all of them
+/// when it allocates; they stay with the allocator. O(blocks of those pages). `mi_collect` does the same, but looks at every page:
+/// with gigabytes in use that takes longer than all else.
 pub fn take_back() {
     #[cfg(feature = "mimalloc")]
-    // SAFETY: as in `give_back`.
-    unsafe {
-        libmimalloc_sys::mi_collect(false);
+    {
+        unsafe extern "C" {
+            /// A function of the allocator for itself: with a version that has none, linking fails.
+            fn _mi_heap_delayed_free_all(heap: *mut libmimalloc_sys::mi_heap_t);
+        }
+        // SAFETY: the function is for the thread that a heap belongs to, and the default heap is the calling thread's own. The
+        // allocator calls it in the same way from `mi_collect`. Allocations stay where they are.
+        unsafe { _mi_heap_delayed_free_all(libmimalloc_sys::mi_heap_get_default()) };
     }
 }
 

@@ -197,9 +197,7 @@ impl Drop for Tables {
     fn drop(&mut self) {
         let mut returning = Returning::new(&self.take_back);
         for table in self.tables.drain(..) {
-            let entries = table.len();
-            drop(table);
-            returning.note(entries);
+            table.free(&mut |blocks| returning.note(blocks));
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What leaves a table. The caller owns it and can read it, keep it, or free it after the shard is unlocked.
 
 use std::fmt;
+use std::mem;
 use std::ops::Deref;
 
 use crate::entries::entry_box::EntryBox;
+use crate::keyspace::bucket::BucketArray;
 use crate::keyspace::table::Table;
 use crate::{Entry, Frozen, Value};
 
@@ -56,6 +58,16 @@ impl Cleared {
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Frees the entries one by one, and after each calls `freed` with about the number of its allocations. `freed` must not
+    /// panic: what is left then is leaked. O(entries).
+    pub fn free(mut self, freed: &mut dyn FnMut(usize)) {
+        mem::replace(&mut self.table.buckets, BucketArray::empty()).drain(|entry| {
+            let allocations = entry.free_effort();
+            drop(entry);
+            freed(allocations);
+        });
     }
 
     /// Whether the table was empty.
