@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures cluster mode: cluster.py [--rounds N] [--keys N] [--only sets,reads,moves,client].
+"""Measures cluster mode: cluster.py [--rounds N] [--keys N] [--only sets,reads,moves,client,gossip] [--nodes N].
 
 sets: CPU of a server with one worker per SET, in pipelines of 100 by redis-benchmark, with cluster mode, without, and
 with cluster-slot-stats-enabled, in turns. reads: CPU of a server per GET, in pipelines of 1,000 on one connection,
@@ -8,7 +8,8 @@ go from one to the other, by redis-cli's reshard between nodes of each kind, and
 Onrush: idle, and while onrush-benchmark sends 200,000 SETs a second, a quarter of them to these slots. Meanwhile a
 client writes to these slots, one command after the other, and goes where it is sent: its longest wait until a second
 after the move counts, beside the time that the server says it has held writes back. client: CPU of our client library
-per SET in pipelines of 1,000, with one node and with three.
+per SET in pipelines of 1,000, with one node and with three. gossip: what each of 100 idle nodes needs of a core, with
+the default node timeout.
 """
 
 import argparse
@@ -36,6 +37,8 @@ MOVED = 1_000
 # The source has twice the slots that move, so that half of its writes are to those.
 SOURCE_SLOTS = 2 * MOVED
 RATE = 200_000
+GOSSIP_SETTLES_S = 20
+GOSSIP_S = 30
 COUNTED = "with, counted by slot"
 READ_KEYS = 1_000_000
 READ_VALUE = b"x" * 16
@@ -380,13 +383,40 @@ def client(args, binaries):
     ]
 
 
+def gossip(args, binaries):
+    """What a node needs of a core while nothing happens."""
+    percent = {}
+    for kind in ("onrush", "redis-newer"):
+        with contextlib.ExitStack() as stack:
+            more = ["--workers", "1"] if kind == "onrush" else []
+            nodes = [node(stack, kind, binaries[kind], False, more) for _ in range(args.nodes)]
+            print(f"{args.nodes} nodes of {kind} are started", flush=True)
+            form(nodes, [nth * SLOTS // args.nodes for nth in range(args.nodes)])
+            time.sleep(GOSSIP_SETTLES_S)
+            began, before = time.monotonic(), [server.cpu_ns() for server in nodes]
+            time.sleep(GOSSIP_S)
+            spent = [server.cpu_ns() - first for server, first in zip(nodes, before)]
+            took_ns = (time.monotonic() - began) * 1e9
+            percent[kind] = [100 * ns / took_ns for ns in spent]
+            memory = statistics.median(server.rss_bytes() for server in nodes) / 1e6
+            print(f"{kind}: {statistics.median(percent[kind]):.3f} % of a core, {memory:.1f} MB", flush=True)
+    lines = ["", f"{args.nodes} idle nodes, cluster-node-timeout 15000:", "", "| server | % of a core: median (most) |", "|---|---|"]
+    lines += [f"| {kind} | {statistics.median(each):.3f} ({max(each):.3f}) |" for kind, each in percent.items()]
+    own, theirs = (statistics.median(percent[kind]) for kind in ("onrush", "redis-newer"))
+    return lines, [
+        (f"% of a core, of {args.nodes} nodes each", f"{own:.3f}", "1", ""),
+        ("the same against redis-newer", f"{own / theirs:.2f}x", "", ""),
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_binaries(parser, ROOT)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--requests", type=int, default=6_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="sets,reads,moves,client")
+    parser.add_argument("--only", default="sets,reads,moves,client,gossip")
+    parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--no-record", action="store_true")
     args = parser.parse_args()
     binaries = chosen_binaries(args)
@@ -401,7 +431,7 @@ def main():
     ]
     compared = []
     for name in args.only.split(","):
-        shown, ratios = {"sets": sets, "reads": reads, "moves": moves, "client": client}[name](args, binaries)
+        shown, ratios = {"sets": sets, "reads": reads, "moves": moves, "client": client, "gossip": gossip}[name](args, binaries)
         lines += shown
         compared += ratios
     lines += ["", "| case | value | at most | goal |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in compared)]

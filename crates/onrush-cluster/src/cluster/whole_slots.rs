@@ -19,9 +19,6 @@ impl Cluster {
     /// Why not.
     pub fn check_export(&self, slots: &[u16], target: &str) -> Done {
         self.check_is_primary()?;
-        if self.manual.replica.is_some() {
-            return Err("ERR A replica of this node is taking over".to_owned());
-        }
         let ix = self.known(target)?;
         if ix == MYSELF {
             return Err("ERR Can't migrate slots to this node itself".to_owned());
@@ -36,6 +33,17 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Whether slots may be handed over: not while a replica takes over, which says that it has them.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_hand_over(&self) -> Done {
+        match self.manual.replica {
+            Some(_) => Err("A replica of this node is taking over".to_owned()),
+            None => Ok(()),
+        }
     }
 
     /// Whether slots may come here from a node. O(slots named).

@@ -61,7 +61,7 @@ pub(super) fn run(
     };
     let (events, incoming) = channel(EVENTS_MAX);
     let facts = Facts(server.engine());
-    let bus = Bus { server, clustering, facts, file, slots, links: HashMap::new(), events };
+    let bus = Bus { server, clustering, facts, file, slots, links: HashMap::new(), events, pause_until_mono_ms: None };
     LocalSet::new().block_on(&runtime, bus.run(listeners, incoming, bell));
 }
 
@@ -73,6 +73,9 @@ struct Bus {
     slots: Slots,
     links: HashMap<LinkId, Link>,
     events: Sender<Event>,
+    /// Clients are to be held back until then for a replica that takes over, as soon as no slots are handed over: whose these are
+    /// must be clear before the replica says that it has them. A hand-over that begins later finds the fail-over.
+    pause_until_mono_ms: Option<u64>,
 }
 
 impl Bus {
@@ -255,8 +258,11 @@ impl Bus {
                     change.role = Some(Some(Primary { host: ip, port }));
                 }
                 Action::SlotsLost(slots) => change.lost.extend(slots),
-                Action::Pause { until_mono_ms } => change.holds = Some(Holding::Until(until_mono_ms)),
-                Action::Unpause => change.holds = Some(Holding::Over),
+                Action::Pause { until_mono_ms } => self.pause_until_mono_ms = Some(until_mono_ms),
+                Action::Unpause => {
+                    self.pause_until_mono_ms = None;
+                    change.holds = Some(Holding::Over);
+                }
                 Action::Publish { channel, message, is_sharded } => {
                     onrush_engine::cluster::change::publish_here(self.server.engine(), &channel, &message, is_sharded);
                 }
@@ -266,6 +272,9 @@ impl Bus {
                 Action::Log(Level::Notice, text) => tracing::info!("{text}"),
                 Action::Log(Level::Warning, text) => tracing::warn!("{text}"),
             }
+        }
+        if self.pause_until_mono_ms.is_some() && !self.clustering.moves.are_handed_over(None) {
+            change.holds = self.pause_until_mono_ms.take().map(Holding::Until);
         }
         change.done = waiting;
         if !change.is_empty() {

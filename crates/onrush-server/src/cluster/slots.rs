@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onrush_cluster::slots::SlotSet;
 use onrush_engine::batch::runner::Runner;
@@ -72,9 +72,6 @@ impl Change {
 
 /// How long commands under way may take until a replica that takes over is told no more how far it has to come.
 const HOLD_WAIT: Duration = Duration::from_secs(4);
-
-/// Between two looks whether a hand-over of slots is done.
-const HANDED_OVER_LOOK: Duration = Duration::from_millis(1);
 
 /// For so long the thread of the bus tries itself to change routes: mostly no command is under way that takes long.
 const TRY_FOR: Duration = Duration::from_millis(1);
@@ -267,16 +264,6 @@ fn hold(server: &'static Server, until_mono_ms: u64) {
     });
     if !is_wanted {
         return;
-    }
-    // Whose slots on their way are must be clear before a replica says that it has them. A move that begins to hand over from
-    // now on finds the fail-over.
-    let began = Instant::now();
-    while server.cluster.as_ref().is_some_and(|cluster| cluster.moves.are_handed_over(None)) {
-        if began.elapsed() > HOLD_WAIT {
-            tracing::warn!("Slots are being handed over to another node: the replica can't take over");
-            return;
-        }
-        std::thread::sleep(HANDED_OVER_LOOK);
     }
     if !server.hold_writes(Hold::Handover, HOLD_WAIT) {
         tracing::warn!("A command takes too long: the replica can't take over");

@@ -385,6 +385,7 @@ impl Export {
         // From then on no client can end the move.
         self.set_stage(Stage::HandsOver);
         self.check()?;
+        self.with(|state| state.cluster.check_hand_over())?;
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
         target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes()])).await?;
