@@ -140,7 +140,7 @@ impl Cluster {
     /// CLUSTER BUMPEPOCH.
     pub fn bump_epoch(&mut self, now: Now) -> Bumped {
         self.begin(now);
-        let epoch = self.bump_config_epoch();
+        let epoch = if self.hands_over { None } else { self.bump_config_epoch() };
         self.end(None);
         epoch.map_or(Bumped::Still(self.nodes[MYSELF].config_epoch), Bumped::Bumped)
     }

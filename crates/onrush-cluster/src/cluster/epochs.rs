@@ -69,7 +69,8 @@ impl Cluster {
     fn resolve_collision(&mut self, ix: Ix, epoch: u64) {
         let (sender, myself) = (&self.nodes[ix], &self.nodes[MYSELF]);
         let collides = sender.is_primary() && myself.is_primary() && epoch == myself.config_epoch;
-        if !collides || sender.id <= myself.id {
+        // It is looked at again with the next message.
+        if !collides || sender.id <= myself.id || self.hands_over {
             return;
         }
         let label = sender.label();

@@ -70,6 +70,9 @@ pub struct Cluster {
     state: state::State,
     election: election::Election,
     manual: failover::Manual,
+    /// Slots of this node may be another one's already. Until that is clear, this node takes no new epoch: with that it would claim
+    /// them again.
+    hands_over: bool,
     bans: extensions::Bans,
     stats: stats::Stats,
     ticking: tick::Ticking,
@@ -128,6 +131,7 @@ impl Cluster {
             state: state::State::default(),
             election: election::Election::default(),
             manual: failover::Manual::default(),
+            hands_over: false,
             bans: extensions::Bans::default(),
             stats: stats::Stats::default(),
             ticking: tick::Ticking::default(),

@@ -9,6 +9,8 @@ use crate::slots::SlotSet;
 pub(super) const BEEN_AWAY: &str =
     "CLUSTERDOWN This node has been away, and its slots may be another's. Try again later";
 
+pub(super) const HANDS_OVER: &str = "TRYAGAIN Slots of this node are being handed over to another one";
+
 impl Cluster {
     /// CLUSTER SETSLOT MIGRATING.
     ///
@@ -64,6 +66,9 @@ impl Cluster {
         // Coming here gives this node an epoch that wins over that of a replica that has taken its slots meanwhile.
         if ix == MYSELF && self.slots.importing.contains_key(&slot) && self.has_been_away() {
             return Err(BEEN_AWAY.to_owned());
+        }
+        if ix == MYSELF && self.slots.importing.contains_key(&slot) && self.hands_over {
+            return Err(HANDS_OVER.to_owned());
         }
         let was_mine = self.slots.owner(slot) == Some(MYSELF);
         if was_mine && ix != MYSELF && host.keys_in_slot(slot) > 0 {

@@ -8,7 +8,8 @@ use super::Cluster;
 use super::actions::{Host, Now};
 use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
-use super::slot_commands::BEEN_AWAY;
+use super::receive::EPOCH_TAKEN_MAX;
+use super::slot_commands::{BEEN_AWAY, HANDS_OVER};
 use super::view::RouteNode;
 use crate::node::Flags;
 
@@ -35,15 +36,22 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether slots may be handed over: not while a replica takes over, which says that it has them.
+    /// Slots are handed over from here on: the target may have them. This node takes no new epoch until [`Cluster::end_hand_over`].
+    /// Returns an epoch that the target's must be above.
     ///
     /// # Errors
-    /// Why not.
-    pub fn check_hand_over(&self) -> Done {
-        match self.manual.replica {
-            Some(_) => Err("A replica of this node is taking over".to_owned()),
-            None => Ok(()),
+    /// A replica takes over, which says that it has them.
+    pub fn begin_hand_over(&mut self) -> Result<u64, String> {
+        if self.manual.replica.is_some() {
+            return Err("A replica of this node is taking over".to_owned());
         }
+        self.hands_over = true;
+        Ok(self.current_epoch.max(self.nodes[MYSELF].config_epoch))
+    }
+
+    /// It is clear whose the slots are.
+    pub fn end_hand_over(&mut self) {
+        self.hands_over = false;
     }
 
     /// Whether slots may come here from a node. O(slots named).
@@ -64,13 +72,21 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes slots over whose data has come: all are told, with an epoch that wins over the source's. O(slots named + nodes).
+    /// Takes slots over whose data has come: all are told, with an epoch that wins over the source's, which is at most `above`.
+    /// O(slots named + nodes).
     ///
     /// # Errors
-    /// They are not the source's any more.
-    pub fn take_slots(&mut self, slots: &[u16], source: &str, now: Now, host: &dyn Host) -> Done {
+    /// They are not the source's any more. TRYAGAIN: this node hands slots over itself; with a new epoch it would claim them again.
+    pub fn take_slots(&mut self, slots: &[u16], source: &str, above: u64, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
+        if self.hands_over {
+            return Err(HANDS_OVER.to_owned());
+        }
         self.check_import(slots, source)?;
+        if above > self.current_epoch.max(EPOCH_TAKEN_MAX) {
+            return Err(format!("ERR The source's epoch {above} is too high"));
+        }
+        self.current_epoch = self.current_epoch.max(above);
         if self.has_been_away() {
             return Err(BEEN_AWAY.to_owned());
         }

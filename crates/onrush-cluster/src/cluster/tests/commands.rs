@@ -111,11 +111,39 @@ fn slots_that_move_as_a_whole_are_the_targets_for_all_and_their_keys_go() {
     assert!(mesh.at(1).check_import(&slots, &target).is_err() && mesh.at(2).check_import(&slots, &target).is_err());
     assert_eq!(mesh.at(0).check_export(&slots, &target), Ok(()));
     assert_eq!(mesh.at(1).check_import(&slots, &source), Ok(()));
-    assert_eq!(mesh.at(1).take_slots(&slots, &source, now, &asked), Ok(()));
-    assert_eq!(mesh.at(1).take_slots(&slots, &source, now, &asked).map_err(|_| ()), Err(()), "it has them already");
+    assert_eq!(mesh.at(1).take_slots(&slots, &source, 0, now, &asked), Ok(()));
+    assert_eq!(mesh.at(1).take_slots(&slots, &source, 0, now, &asked).map_err(|_| ()), Err(()), "it has them already");
     mesh.at(0).give_slots(&slots, &target, now, &asked);
     mesh.settle();
     assert!(mesh.took(0, |action| matches!(action, Action::SlotsLost(lost) if lost.len() == 100)));
     (0..4).for_each(|nth| assert_eq!(mesh.owner(nth, 99), Some(mesh.id(1)), "{nth}"));
     (0..4).for_each(|nth| mesh.at(nth).check_consistency());
+}
+
+#[test]
+fn a_node_that_hands_slots_over_takes_no_new_epoch() {
+    let mut mesh = Mesh::formed(3, 0);
+    let [first, second, third] = [0, 1, 2].map(|nth| mesh.id(nth).to_string());
+    let (now, asked) = (mesh.now(), Asked::default());
+    mesh.at(0).set_slot_importing(16_000, &third, now).unwrap();
+    let epoch = mesh.members[0].cluster.my_config_epoch();
+    let above = mesh.at(0).begin_hand_over().unwrap();
+    // Whatever would give it one waits.
+    assert!(mesh.at(0).take_slots(&[6_000], &second, 0, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
+    assert!(mesh.at(0).set_slot_node(16_000, &first, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
+    assert_eq!(mesh.at(0).bump_epoch(now), Bumped::Still(epoch));
+    // The target's is above all that the source knows, though it has not heard of that.
+    assert_eq!(mesh.at(1).take_slots(&[5], &first, above + 7, now, &asked), Ok(()));
+    assert!(mesh.members[1].cluster.my_config_epoch() > above + 7);
+    mesh.at(0).give_slots(&[5], &second, now, &asked);
+    mesh.at(0).end_hand_over();
+    let above = mesh.at(1).begin_hand_over().unwrap();
+    assert_eq!(mesh.at(0).take_slots(&[6_000], &second, above, now, &asked), Ok(()));
+    mesh.at(1).end_hand_over();
+    mesh.at(1).give_slots(&[6_000], &first, now, &asked);
+    mesh.settle();
+    (0..3).for_each(|nth| {
+        assert_eq!(mesh.owner(nth, 5), Some(mesh.id(1)), "{nth}");
+        assert_eq!(mesh.owner(nth, 6_000), Some(mesh.id(0)), "{nth}");
+    });
 }

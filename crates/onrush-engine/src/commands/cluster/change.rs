@@ -26,20 +26,11 @@ pub(super) fn change(
     ctx: &mut Ctx<'_>,
     change: impl FnOnce(&mut Cluster, Now, &Facts) -> Result<String, String>,
 ) -> CommandResult {
-    change_and(ctx, change, || ())
-}
-
-/// As [`change`], and calls `then` before the reply.
-pub(super) fn change_and(
-    ctx: &mut Ctx<'_>,
-    change: impl FnOnce(&mut Cluster, Now, &Facts) -> Result<String, String>,
-    then: impl FnOnce() + Send + 'static,
-) -> CommandResult {
     let node = &cluster(ctx)?.node;
     let facts = Facts(ctx.engine);
     let mut state = node.lock()?;
     let said = change(&mut state.cluster, facts.now(), &facts).map_err(CommandError::text)?;
-    reply_when_done(ctx, node, state, said, then)
+    reply_when_done(ctx, node, state, said, || ())
 }
 
 /// Replies to CONFIG SET when the directives of the cluster hold: that commands are refused by them, and where others are sent to.
@@ -55,7 +46,8 @@ pub(crate) fn reply_when_configured(ctx: &mut Ctx<'_>) -> CommandResult {
     }
 }
 
-fn reply_when_done(
+/// Sends the reply when what the state wants is done, and calls `then` before that.
+pub(super) fn reply_when_done(
     ctx: &mut Ctx<'_>,
     node: &Node,
     mut state: MutexGuard<'_, State>,

@@ -4,20 +4,19 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use onrush_cluster::cluster::Cluster;
 use onrush_cluster::slots::SlotSet;
 
 use crate::clients::session::States;
 use crate::cluster::facts::Facts;
 use crate::cluster::moves::import::{Importing, write_marks};
 use crate::cluster::moves::job::{Job, Side};
-use crate::commands::cluster::change::{change_and, slot_range, text};
+use crate::commands::cluster::change::{reply_when_done, slot_range, text};
 use crate::commands::cluster::cluster;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 
 const NO_MOVE: CommandError = CommandError::fixed("ERR no slots come over this connection");
-const TOO_LATE: CommandError = CommandError::fixed("ERR the source may not wait for this any more");
+const TOO_LATE: &str = "ERR the source may not wait for this any more";
 const NO_FILE: CommandError = CommandError::fixed("ERR this node can't write its file of nodes");
 const FAILED: CommandError = CommandError::fixed("ERR the migration has failed");
 
@@ -118,7 +117,7 @@ pub(crate) fn getslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `CLUSTER SYNCSLOTS ESTABLISH name node-id start end [start end ...] | ALIVE | PREPARE | TAKE milliseconds`
+/// `CLUSTER SYNCSLOTS ESTABLISH name node-id start end [start end ...] | ALIVE | PREPARE | TAKE milliseconds epoch`
 pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     if ctx.commit.is_nested() || ctx.session.deny_blocking {
@@ -127,7 +126,7 @@ pub(crate) fn syncslots(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is(2, "ESTABLISH") && ctx.argc() >= 7 {
         return establish(ctx);
     }
-    if ctx.argc() != 3 + usize::from(ctx.is(2, "TAKE")) {
+    if ctx.argc() != 3 + 2 * usize::from(ctx.is(2, "TAKE")) {
         return Err(error::SYNTAX.into());
     }
     let imports = ctx.session.imports.as_ref().ok_or(NO_MOVE)?;
@@ -179,20 +178,32 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 /// The slots are this node's from here on. The reply comes when that is saved and holds. `milliseconds`: how long after PREPARE
-/// the source still waits for this, and as long again.
+/// the source still waits for this, and as long again; `epoch`: the new one is above it. With TRYAGAIN nothing has changed.
 fn take(ctx: &mut Ctx<'_>) -> CommandResult {
     let waits_ms =
         onrush_resp::parse_i64(ctx.arg(3)).and_then(|ms| u64::try_from(ms).ok()).ok_or(error::NOT_INTEGER)?;
-    let Some(importing) = ctx.session.imports.take() else { return Err(NO_MOVE.into()) };
-    let timeout_ms = cluster(ctx)?.node.lock()?.cluster.options().node_timeout_ms;
-    if !importing.may_take(Duration::from_millis(timeout_ms.min(waits_ms))) {
-        return Err(TOO_LATE.into());
-    }
+    let epoch =
+        onrush_resp::parse_i64(ctx.arg(4)).and_then(|epoch| u64::try_from(epoch).ok()).ok_or(error::NOT_INTEGER)?;
+    let node = &cluster(ctx)?.node;
+    let facts = Facts(ctx.engine);
+    let mut state = node.lock()?;
+    let Some(importing) = &ctx.session.imports else { return Err(NO_MOVE.into()) };
+    let in_time = importing.may_take(Duration::from_millis(state.cluster.options().node_timeout_ms.min(waits_ms)));
     let slots: Vec<u16> = importing.slots.iter().collect();
-    let source = importing.source.clone();
-    let take = |cluster: &mut Cluster, now, facts: &Facts| {
-        cluster.take_slots(&slots, &source, now, facts)?;
-        Ok("TAKEN".to_owned())
+    let taken = match in_time {
+        true => state.cluster.take_slots(&slots, &importing.source, epoch, facts.now(), &facts),
+        false => Err(TOO_LATE.to_owned()),
     };
-    change_and(ctx, take, move || importing.is_taken())
+    if let Err(why) = &taken
+        && why.starts_with("TRYAGAIN")
+    {
+        return Err(CommandError::text(why.clone()).into());
+    }
+    let Some(importing) = ctx.session.imports.take() else { return Err(NO_MOVE.into()) };
+    if let Err(why) = taken {
+        // With the end of this the move has failed.
+        drop(state);
+        return Err(CommandError::text(why).into());
+    }
+    reply_when_done(ctx, node, state, "TAKEN".to_owned(), move || importing.is_taken())
 }

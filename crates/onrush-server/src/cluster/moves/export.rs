@@ -327,9 +327,16 @@ impl Export {
             let left = PAUSE_MAX.saturating_sub(held.elapsed());
             match target.hear("PREPARED", left).await {
                 Heard::Status if self.is_holding => {
-                    self.take(target).await?;
+                    let is_taken = self.take(target).await?;
                     self.release();
-                    return Ok(held.elapsed());
+                    if is_taken {
+                        return Ok(held.elapsed());
+                    }
+                    self.end_hand_over();
+                    self.set_stage(Stage::CatchesUp);
+                    // The two nodes may hand over to each other, and must not go on in step. The name is drawn.
+                    let drawn = self.job.name.as_bytes().get(nth as usize).map_or(0, |digit| digit % 8);
+                    tokio::time::sleep(LOOK * u32::from(drawn)).await;
                 }
                 // Writes went on before the target had read all.
                 Heard::Status => self.set_stage(Stage::CatchesUp),
@@ -381,18 +388,22 @@ impl Export {
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
     /// that is known, or the target has failed, or twice the time has gone by after which a node counts as failed.
-    async fn take(&mut self, target: &mut Target) -> Result<(), String> {
+    /// `false`: it can't just now.
+    async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
         self.set_stage(Stage::HandsOver);
         self.check()?;
-        self.with(|state| state.cluster.check_hand_over())?;
+        let above = self.with(|state| state.cluster.begin_hand_over())?;
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
-        target.send(&request(&[b"CLUSTER", b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes()])).await?;
+        let above = above.to_string();
+        let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), above.as_bytes()];
+        target.send(&request(&take)).await?;
         // This node's time may be another one than the target's, and begins before the target's.
         let at_most = 2 * target.timeout();
         match target.hear("TAKEN", at_most).await {
             Heard::Status => return self.give(),
+            Heard::Error(why) if why.starts_with("TRYAGAIN") => return Ok(false),
             Heard::Error(why) => return Err(why),
             Heard::Nothing | Heard::Closed(_) => {}
         }
@@ -417,13 +428,14 @@ impl Export {
 
     /// The slots are the target's: from the end of this on, no client writes to them here. The routes say so before the file of
     /// nodes does, so this does not wait for the disk.
-    fn give(&self) -> Result<(), String> {
+    fn give(&self) -> Result<bool, String> {
         let facts = Facts(self.server.engine());
         self.with(|state| {
             state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
+            state.cluster.end_hand_over();
             Ok(())
         })?;
-        let Some(cluster) = &self.server.cluster else { return Ok(()) };
+        let Some(cluster) = &self.server.cluster else { return Ok(true) };
         cluster.node.wake();
         let (began, mut is_told) = (Instant::now(), false);
         while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) {
@@ -432,7 +444,16 @@ impl Export {
             }
             std::thread::sleep(LOOK_AT_ROUTES);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// It is clear whose the slots are.
+    fn end_hand_over(&self) {
+        // The node has begun, or nothing was handed over.
+        let _ = self.with(|state| {
+            state.cluster.end_hand_over();
+            Ok(())
+        });
     }
 }
 
@@ -447,6 +468,7 @@ fn stream_bytes_max(server: &Server) -> usize {
 impl Drop for Export {
     fn drop(&mut self) {
         self.release();
+        self.end_hand_over();
         self.feed.close();
         if let Some(cluster) = &self.server.cluster {
             let routes = cluster.routes();
