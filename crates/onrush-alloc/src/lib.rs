@@ -137,8 +137,8 @@ pub fn give_back() {
 }
 
 /// Takes back the blocks that other threads have freed of this thread's full pages, so that it need not do that with all of them
-/// when it allocates; they stay with the allocator. O(blocks of those pages). `mi_collect` does the same, but looks at every page:
-/// with gigabytes in use that takes longer than all else.
+/// when it allocates; they stay with the allocator. O(blocks of those pages). `mi_collect` would look at all pages, also those that
+/// nothing was freed of: with gigabytes in use that takes longer than all else.
 pub fn take_back() {
     #[cfg(feature = "mimalloc")]
     {

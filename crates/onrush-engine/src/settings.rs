@@ -185,6 +185,7 @@ const HELD_FOR_FAILOVER: u8 = 8;
 const HELD_FOR_END: u8 = 16;
 const HELD_FOR_HANDOVER: u8 = 32;
 const HELD_FOR_MOVE: u8 = 64;
+const HELD: u8 = HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE;
 
 /// Why writes are held back until somebody says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,9 +280,20 @@ impl Settings {
     /// What is held back at a time because somebody said so: CLIENT PAUSE, or a [`Hold`].
     #[inline]
     pub(crate) fn client_pause(&self, now_ms: i64) -> Pause {
-        match self.pause_mode.load(Relaxed) & !LOG_IS_FULL {
+        self.pause_by(self.pause_mode.load(Relaxed) & !LOG_IS_FULL, now_ms)
+    }
+
+    /// The same for what comes from another node of a cluster: that does not wait for slots that go to others, which may wait for
+    /// this node.
+    pub(crate) fn client_pause_of_imports(&self, now_ms: i64) -> Pause {
+        self.pause_by(self.pause_mode.load(Relaxed) & !LOG_IS_FULL & !HELD_FOR_MOVE, now_ms)
+    }
+
+    #[inline]
+    fn pause_by(&self, mode: u8, now_ms: i64) -> Pause {
+        match mode {
             0 => Pause::None,
-            _ if self.are_writes_held() => self.command_pause(now_ms).max(Pause::Writes),
+            _ if mode & HELD != 0 => self.command_pause(now_ms).max(Pause::Writes),
             _ => self.command_pause(now_ms),
         }
     }
@@ -298,13 +310,7 @@ impl Settings {
 
     /// Whether writes are held back until somebody says otherwise.
     pub fn are_writes_held(&self) -> bool {
-        self.pause_mode.load(Relaxed) & (HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE) != 0
-    }
-
-    /// Whether writes are held back for a move of slots, and for nothing else.
-    pub(crate) fn is_held_for_move_alone(&self, now_ms: i64) -> bool {
-        let held = HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE;
-        self.pause_mode.load(Relaxed) & held == HELD_FOR_MOVE && self.command_pause(now_ms) == Pause::None
+        self.pause_mode.load(Relaxed) & HELD != 0
     }
 
     /// Begins or ends holding writes back; whoever ends it wakes the clients.
@@ -388,5 +394,17 @@ mod tests {
         assert!(settings.are_writes_held());
         settings.hold_writes(Hold::End, false);
         assert_eq!(settings.client_pause(0), Pause::None);
+    }
+
+    #[test]
+    fn what_comes_from_another_node_does_not_wait_for_what_goes_to_one() {
+        let settings = Settings::default();
+        settings.hold_writes(Hold::Move, true);
+        assert_eq!((settings.client_pause(0), settings.client_pause_of_imports(0)), (Pause::Writes, Pause::None));
+        settings.hold_writes(Hold::Handover, true);
+        assert_eq!(settings.client_pause_of_imports(0), Pause::Writes);
+        settings.hold_writes(Hold::Handover, false);
+        settings.pause_clients(Pause::All, 1_000);
+        assert_eq!(settings.client_pause_of_imports(0), Pause::All);
     }
 }

@@ -335,10 +335,7 @@ impl Shared {
     pub fn pause(&self, now_ms: i64) -> Pause {
         match self.settings.client_pause(now_ms) {
             Pause::None
-                if self.snapshots.is_behind()
-                    || self.settings.is_log_full()
-                    || self.replication.history.is_behind(now_ms)
-                    || self.cluster.as_ref().is_some_and(|cluster| cluster.moves.is_behind()) =>
+                if self.is_behind(now_ms) || self.cluster.as_ref().is_some_and(|cluster| cluster.moves.is_behind()) =>
             {
                 Pause::Changes
             }
@@ -346,16 +343,10 @@ impl Shared {
         }
     }
 
-    /// The same for what comes from another node of a cluster: that does not wait for what goes to others, which may wait for
-    /// this node.
-    pub(crate) fn pause_of_imports(&self, now_ms: i64) -> Pause {
-        if self.snapshots.is_behind() || self.settings.is_log_full() || self.replication.history.is_behind(now_ms) {
-            return self.settings.client_pause(now_ms).max(Pause::Changes);
-        }
-        match self.settings.is_held_for_move_alone(now_ms) {
-            true => Pause::None,
-            false => self.settings.client_pause(now_ms),
-        }
+    /// Whether a snapshot, the log or the stream for replicas lags so far behind that writes wait for it.
+    #[inline]
+    pub(crate) fn is_behind(&self, now_ms: i64) -> bool {
+        self.snapshots.is_behind() || self.settings.is_log_full() || self.replication.history.is_behind(now_ms)
     }
 
     /// When a command that is held back at a time should look again, in Unix milliseconds.

@@ -80,7 +80,7 @@ impl Cluster {
 
     /// This node takes a new epoch without asking anybody. `None`: there is none above [`EPOCH_MAX`], which only a file that
     /// was written by hand gets to.
-    fn take_epoch(&mut self) -> Option<u64> {
+    pub(super) fn take_epoch(&mut self) -> Option<u64> {
         if self.current_epoch >= EPOCH_MAX {
             self.warning("There is no higher configEpoch");
             return None;

@@ -64,11 +64,8 @@ impl Cluster {
         let ix = self.known(id)?;
         self.check_primary(ix)?;
         // Coming here gives this node an epoch that wins over that of a replica that has taken its slots meanwhile.
-        if ix == MYSELF && self.slots.importing.contains_key(&slot) && self.has_been_away() {
-            return Err(BEEN_AWAY.to_owned());
-        }
-        if ix == MYSELF && self.slots.importing.contains_key(&slot) && self.hands_over {
-            return Err(HANDS_OVER.to_owned());
+        if ix == MYSELF && self.slots.importing.contains_key(&slot) {
+            self.check_new_epoch()?;
         }
         let was_mine = self.slots.owner(slot) == Some(MYSELF);
         if was_mine && ix != MYSELF && host.keys_in_slot(slot) > 0 {
@@ -88,6 +85,14 @@ impl Cluster {
         }
         self.end_slot(Some(host));
         Ok(())
+    }
+
+    /// Whether this node may take slots over with a new epoch, by which it claims all of its slots.
+    pub(super) fn check_new_epoch(&self) -> Done {
+        if self.hands_over {
+            return Err(HANDS_OVER.to_owned());
+        }
+        if self.has_been_away() { Err(BEEN_AWAY.to_owned()) } else { Ok(()) }
     }
 
     /// Its last slot has gone: this node becomes a replica of the new owner.

@@ -1,7 +1,5 @@
 //! Votes: a primary with slots lets a replica of a failed primary take over.
 
-use std::mem;
-
 use super::Cluster;
 use super::nodes::{Ix, MYSELF};
 use crate::message::{Body, Header, MessageFlags};
@@ -55,7 +53,7 @@ impl Cluster {
         if self.predecessor.request.is_none() || self.may_predecessor_vote() {
             return;
         }
-        if let Some(header) = mem::take(&mut self.predecessor.request)
+        if let Some(header) = self.predecessor.request.take()
             && let Some(sender) = self.find(header.sender)
         {
             self.hear_request(sender, &header);

@@ -9,7 +9,6 @@ use super::actions::{Host, Now};
 use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
 use super::receive::EPOCH_TAKEN_MAX;
-use super::slot_commands::{BEEN_AWAY, HANDS_OVER};
 use super::view::RouteNode;
 use crate::node::Flags;
 
@@ -37,7 +36,7 @@ impl Cluster {
     }
 
     /// Slots are handed over from here on: the target may have them. This node takes no new epoch until [`Cluster::end_hand_over`].
-    /// Returns an epoch that the target's must be above.
+    /// Returns this node's epoch, which the target's must be above.
     ///
     /// # Errors
     /// A replica takes over, which says that it has them.
@@ -46,7 +45,7 @@ impl Cluster {
             return Err("A replica of this node is taking over".to_owned());
         }
         self.hands_over = true;
-        Ok(self.current_epoch.max(self.nodes[MYSELF].config_epoch))
+        Ok(self.nodes[MYSELF].config_epoch)
     }
 
     /// It is clear whose the slots are.
@@ -76,22 +75,23 @@ impl Cluster {
     /// O(slots named + nodes).
     ///
     /// # Errors
-    /// They are not the source's any more. TRYAGAIN: this node hands slots over itself; with a new epoch it would claim them again.
+    /// They are not the source's any more, or there is no such epoch. TRYAGAIN: this node hands slots over itself; with a new epoch
+    /// it would claim them again.
     pub fn take_slots(&mut self, slots: &[u16], source: &str, above: u64, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
-        if self.hands_over {
-            return Err(HANDS_OVER.to_owned());
-        }
+        self.check_new_epoch()?;
         self.check_import(slots, source)?;
         if above > self.current_epoch.max(EPOCH_TAKEN_MAX) {
             return Err(format!("ERR The source's epoch {above} is too high"));
         }
         self.current_epoch = self.current_epoch.max(above);
-        if self.has_been_away() {
-            return Err(BEEN_AWAY.to_owned());
-        }
+        // With the same epoch as the source, one of the two would take a new one later, and that may be the source.
+        let bumped = match self.nodes[MYSELF].config_epoch > above {
+            true => self.bump_config_epoch(),
+            false => Some(self.take_epoch().ok_or("ERR There is no higher configEpoch")?),
+        };
         slots.iter().for_each(|slot| self.assign(*slot, Some(MYSELF)));
-        if self.bump_config_epoch().is_some() {
+        if bumped.is_some() {
             self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
         }
         self.changed();

@@ -103,8 +103,8 @@ impl Conditions {
             let is_allowed = command.is_none_or(|command| command.flags.contains(Flags::ALLOW_BUSY));
             return (!is_allowed).then_some(SliceEnd::HeldLong);
         }
-        let comes = ctx.session.is_importing();
-        let pause = if comes { ctx.engine.pause_of_imports(ctx.now_ms()) } else { self.pause };
+        let is_import = ctx.session.is_importing();
+        let pause = if is_import { ctx.engine.holds_back_imports(ctx.now_ms()) } else { self.pause };
         held_back(ctx, pause, planned).then_some(SliceEnd::Paused)
     }
 

@@ -36,6 +36,15 @@ impl Shared {
         }
     }
 
+    /// The same for a connection over which slots come from another node of a cluster.
+    #[cold]
+    pub(crate) fn holds_back_imports(&self, now_ms: i64) -> Pause {
+        match self.settings.client_pause_of_imports(now_ms) {
+            Pause::None if self.is_behind(now_ms) && !self.write_refusal.is_on() => Pause::Changes,
+            pause => pause,
+        }
+    }
+
     /// The error for refused writes, if they are refused.
     #[inline]
     pub(crate) fn write_refusal(&self) -> Option<CommandError> {

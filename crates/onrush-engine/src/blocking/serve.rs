@@ -28,7 +28,10 @@ impl Waiter {
             return false;
         }
         let lent = self.turn().map(|turn| turn.lent.lock());
-        let transaction = lent.as_ref().and_then(|lent| lent.as_ref()).and_then(|lent| lent.transaction.as_ref());
+        let session = lent.as_ref().and_then(|lent| lent.as_ref());
+        let transaction = session.and_then(|session| session.transaction.as_ref());
+        let is_import = session.is_some_and(|session| session.is_importing());
+        let pause = if is_import { engine.holds_back_imports(engine.clock.unix_ms()) } else { pause };
         is_held_back(engine, pause, command, &self.command.argv(), transaction.map(|transaction| &**transaction))
     }
 

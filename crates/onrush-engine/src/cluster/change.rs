@@ -111,7 +111,7 @@ pub fn delete_slots(engine: &'static Engine, deletion: &Deletion<'_>) {
             }
             // Routes and role do not change while a thread is inside of the gate.
             let routes = cluster.routes();
-            let comes_back = routes.own.has(*slot) && !routes.is_replica || routes.importing.contains_key(slot);
+            let comes_back = routes.own.has(*slot) || routes.importing.contains_key(slot);
             if comes_back || engine.replication.role.is_replica() || cluster.moves.hides(*slot) != are_hidden {
                 commit.leave();
                 break;

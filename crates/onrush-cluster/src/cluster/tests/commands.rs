@@ -135,7 +135,10 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     // The target's is above all that the source knows, though it has not heard of that.
     assert_eq!(mesh.at(1).take_slots(&[5], &first, above + 7, now, &asked), Ok(()));
     assert!(mesh.members[1].cluster.my_config_epoch() > above + 7);
-    mesh.at(0).give_slots(&[5], &second, now, &asked);
+    let same = mesh.members[1].cluster.my_config_epoch();
+    assert_eq!(mesh.at(1).take_slots(&[6], &first, same, now, &asked), Ok(()));
+    assert!(mesh.members[1].cluster.my_config_epoch() > same);
+    mesh.at(0).give_slots(&[5, 6], &second, now, &asked);
     mesh.at(0).end_hand_over();
     let above = mesh.at(1).begin_hand_over().unwrap();
     assert_eq!(mesh.at(0).take_slots(&[6_000], &second, above, now, &asked), Ok(()));

@@ -335,7 +335,7 @@ impl Export {
                     self.end_hand_over();
                     self.set_stage(Stage::CatchesUp);
                     // The two nodes may hand over to each other, and must not go on in step. The name is drawn.
-                    let drawn = self.job.name.as_bytes().get(nth as usize).map_or(0, |digit| digit % 8);
+                    let drawn = self.job.name.bytes().cycle().nth(nth as usize).map_or(0, |digit| digit % 8);
                     tokio::time::sleep(LOOK * u32::from(drawn)).await;
                 }
                 // Writes went on before the target had read all.
@@ -402,7 +402,7 @@ impl Export {
         // This node's time may be another one than the target's, and begins before the target's.
         let at_most = 2 * target.timeout();
         match target.hear("TAKEN", at_most).await {
-            Heard::Status => return self.give(),
+            Heard::Status => return self.give().map(|()| true),
             Heard::Error(why) if why.starts_with("TRYAGAIN") => return Ok(false),
             Heard::Error(why) => return Err(why),
             Heard::Nothing | Heard::Closed(_) => {}
@@ -413,7 +413,7 @@ impl Export {
                 Ok((cluster.own_among(&self.slots), cluster.count_of(&self.slots, &self.job.target)))
             })?;
             if theirs == self.slots.len() {
-                return self.give();
+                return self.give().map(|()| true);
             }
             if own < self.slots.len() {
                 return Err("the slots have got another owner".to_owned());
@@ -428,14 +428,14 @@ impl Export {
 
     /// The slots are the target's: from the end of this on, no client writes to them here. The routes say so before the file of
     /// nodes does, so this does not wait for the disk.
-    fn give(&self) -> Result<bool, String> {
+    fn give(&self) -> Result<(), String> {
         let facts = Facts(self.server.engine());
         self.with(|state| {
             state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
             state.cluster.end_hand_over();
             Ok(())
         })?;
-        let Some(cluster) = &self.server.cluster else { return Ok(true) };
+        let Some(cluster) = &self.server.cluster else { return Ok(()) };
         cluster.node.wake();
         let (began, mut is_told) = (Instant::now(), false);
         while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) {
@@ -444,7 +444,7 @@ impl Export {
             }
             std::thread::sleep(LOOK_AT_ROUTES);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// It is clear whose the slots are.
