@@ -101,7 +101,7 @@ clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, red
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	$(MAKE) summary
 
 summary: # what was skipped, and why
@@ -109,12 +109,12 @@ summary: # what was skipped, and why
 
 browser: server testbuild $(VENV)/.installed ## a report of onrush-benchmark in Chromium, which is installed
 	scripts/install-tools.sh browser
-	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider -m nightly $(CLIENTS)
+	$(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m nightly $(CLIENTS)
 
 programs: $(BUILT) $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
 	mkdir -p $(TARGET)/results
 	ONRUSH_PROGRAMS_FOLDER=$(PROGRAMS) NODE_PATH=$(PROGRAMS)/node/node_modules \
-		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
+		$(PROGRAMS)/venv/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider --junitxml=$(TARGET)/results/programs.xml tests/programs
 
 release: ## the archive of a release with its checksum, in the target folder's `dist`
 	scripts/release.sh

@@ -124,10 +124,11 @@ def made(nodes, *options, binary=CLI):
 def masked(output, nodes, is_drawn=False):
     """The lines, without what differs between two clusters or two runs: ids, ports, the order of what dictionaries hold.
     With `is_drawn`, without which node it is."""
-    for index, node in enumerate(nodes):
-        output = output.replace(str(node.port), "PORT" if is_drawn else f"PORT-{index}")
+    # First the ids: the digits of a port may be in one.
     output = re.sub(r"[0-9a-f]{40}", "ID", output)
     output = re.sub(r"\([0-9a-f]{8}\.\.\.\)", "(ID...)", output)
+    for index, node in enumerate(nodes):
+        output = output.replace(str(node.port), "PORT" if is_drawn else f"PORT-{index}")
     lines = (line.rstrip() for line in re.sub(r"(?m)^\.+$", "", output).splitlines())
     return Counter(line for line in lines if line)
 

@@ -90,8 +90,10 @@ class Trio:
     def masked(self, text):
         """The text with names for what each run draws."""
         for number, node in enumerate(self.nodes):
-            text = text.replace(node.name, f"ID-{number}").replace(str(node.port + 10_000), f"BUS-{number}")
-            text = text.replace(str(node.port), f"PORT-{number}")
+            text = text.replace(node.name, f"ID-{number}")
+            for port, mask in ((node.port + 10_000, "BUS"), (node.port, "PORT")):
+                # The digits of a port may be among those of a time.
+                text = re.sub(rf"(?<!\d){port}(?!\d)", f"{mask}-{number}", text)
         text = re.sub(r"(replication-offset\r\n:)\d+", r"\1N", text)
         # Shards, their nodes, and the lines of nodes come in the order of a hash table.
         if "PORT-0@" in text:

@@ -83,6 +83,9 @@ fn the_role_changes_there_and_back() {
     theirs.run("SET key value");
     assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
     assert!(ours.run("REPLICAOF host port").text().contains("Invalid master port"));
+    for host in ["", "a b", "a\n", "\u{85}"] {
+        assert_eq!(ours.call(&argv!["REPLICAOF", host, "1"]).text(), "ERR Invalid master host", "{host:?}");
+    }
     for _ in 0..20 {
         assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
         assert_eq!(info(&mut ours, "replication", "role"), "slave");
@@ -95,6 +98,12 @@ fn the_role_changes_there_and_back() {
         assert_eq!(info(&mut ours, "replication", "role"), "master");
         assert_ne!(info(&mut ours, "replication", "master_replid"), id);
     }
+    let marks = |role: &str, message: &str| {
+        let start = format!("{}:{role} ", replica.pid());
+        replica.log().lines().filter(|line| line.starts_with(&start) && line.contains(message)).count()
+    };
+    assert_eq!((marks("S", "is a replica of"), marks("M", "is a replica of")), (20, 0));
+    assert_eq!((marks("S", "is a primary"), marks("M", "is a primary")), (0, 20));
     ours.call(&argv!["SLAVEOF", "127.0.0.1", port.as_str()]);
     assert!(is_same(&mut theirs, &mut ours));
     // What Sentinel sends.

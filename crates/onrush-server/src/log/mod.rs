@@ -25,6 +25,9 @@ use time::Timestamp;
 /// The level, to be changed while the server runs.
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
+/// Whether the server is a replica; until it is set up, there is none.
+static IS_REPLICA: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
+
 /// Where the lines go.
 static SINK: OnceLock<Sink> = OnceLock::new();
 
@@ -68,6 +71,17 @@ pub fn set_level(loglevel: &str) {
     }
 }
 
+/// Tells whom to ask for the server's role, which each line has. Only the first call in a process has an effect.
+pub fn set_role(is_replica: impl Fn() -> bool + Send + Sync + 'static) {
+    let _ = IS_REPLICA.set(Box::new(is_replica));
+}
+
+/// The start of a line at a level.
+fn start(level: Level) -> String {
+    let role = if IS_REPLICA.get().is_some_and(|is_replica| is_replica()) { 'S' } else { 'M' };
+    format!("{}:{role} {} {} ", std::process::id(), Timestamp::now(), mark(level))
+}
+
 /// Writes a line to standard output before the configuration is known, which says where the log goes.
 pub fn tell_early(text: &str) {
     println!("{}:C {} # {text}", std::process::id(), Timestamp::now());
@@ -100,7 +114,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(sink) = SINK.get() else { return };
         let level = *event.metadata().level();
-        let mut text = format!("{}:M {} {} ", std::process::id(), Timestamp::now(), mark(level));
+        let mut text = start(level);
         let message_at = text.len();
         event.record(&mut Message(&mut text));
         if text[message_at..].contains(is_unreadable) {

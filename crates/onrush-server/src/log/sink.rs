@@ -12,7 +12,6 @@ use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
-use super::time::Timestamp;
 use crate::config::Config;
 use crate::process::os::{self, Syslog};
 
@@ -149,7 +148,7 @@ impl Sink {
 }
 
 fn about_lost(lines: u64) -> Line {
-    let start = format!("{}:M {} # ", std::process::id(), Timestamp::now());
+    let start = super::start(Level::WARN);
     let text = format!("{start}{lines} lines of the log are lost here: they came faster than they could be written\n");
     Line { level: Level::WARN, text, message_at: start.len() }
 }

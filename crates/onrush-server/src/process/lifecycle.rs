@@ -110,6 +110,7 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     let bus = Bus::open(&config)?;
     let files = Files::create(&config, daemonized);
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
+    crate::log::set_role(|| server.replication.role.is_replica());
     server.make_users()?;
     server.host.set_data(Box::new(ServersFiles(server)));
     *server.host.files.lock() = files;

@@ -315,6 +315,8 @@ impl Link {
         if offset > position.offset {
             return Err(format!("it acknowledges {offset}, which is beyond {}", position.offset));
         }
+        // It cannot have synced what it does not have.
+        let synced = synced.map(|synced: u64| synced.min(offset));
         self.replica.acknowledge(offset, synced, server.clock.unix_ms());
         if let Stage::AwaitsAck { next } = self.stage {
             self.stage = Stage::Stream { next };

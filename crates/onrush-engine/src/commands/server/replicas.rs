@@ -18,6 +18,9 @@ const BAD_OFFSET: CommandError = CommandError::fixed("ERR value is not an intege
 /// Bytes of an address that a replica may want to be known by.
 const IP_LEN_MAX: usize = 45;
 
+const BAD_ADDRESS: CommandError =
+    CommandError::fixed("ERR REPLCONF ip-address provided by replica instance is no address");
+
 /// `PSYNC replicationid offset [FAILOVER]`
 pub(crate) fn psync(ctx: &mut Ctx<'_>) -> CommandResult {
     let hands_over = ctx.argc() > 3 && ctx.is(3, "FAILOVER");
@@ -89,12 +92,12 @@ pub(crate) fn replconf(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn address(value: &[u8]) -> Result<String, CommandError> {
-    let text = std::str::from_utf8(value).ok().filter(|text| text.chars().all(|char| char.is_ascii_graphic()));
-    match text {
-        Some(text) if text.len() <= IP_LEN_MAX => Ok(text.to_owned()),
-        _ => Err(CommandError::text(format!(
+    if value.len() > IP_LEN_MAX {
+        return Err(CommandError::text(format!(
             "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
             value.len()
-        ))),
+        )));
     }
+    let text = std::str::from_utf8(value).ok().filter(|text| text.chars().all(|char| char.is_ascii_graphic()));
+    text.map(str::to_owned).ok_or(BAD_ADDRESS)
 }

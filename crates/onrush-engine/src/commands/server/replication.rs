@@ -13,6 +13,7 @@ use crate::replication::reached::end_waits;
 use crate::replication::role::{LinkState, Primary};
 
 const BAD_PRIMARY_PORT: CommandError = CommandError::fixed("ERR Invalid master port");
+const BAD_PRIMARY_HOST: CommandError = CommandError::fixed("ERR Invalid master host");
 const NOT_A_FLAG: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
 const NOTHING_LOCAL: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
@@ -56,6 +57,13 @@ pub(crate) fn role(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// The name or address of a host. One with spaces or control characters would be another directive in a configuration file.
+fn host(argument: &[u8]) -> Result<String, CommandError> {
+    let text = std::str::from_utf8(argument).ok().filter(|text| !text.is_empty());
+    let text = text.filter(|text| !text.contains(|char: char| char.is_whitespace() || char.is_control()));
+    text.map(str::to_owned).ok_or(BAD_PRIMARY_HOST)
+}
+
 /// `REPLICAOF host port | NO ONE`, also as SLAVEOF. The reply comes when the server has its new role. Inside of a
 /// transaction or a script, which cannot wait, the role changes when that is over.
 pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -70,7 +78,7 @@ pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
         None
     } else {
         let port = u16::try_from(ctx.int_or(2, BAD_PRIMARY_PORT)?).map_err(|_| BAD_PRIMARY_PORT)?;
-        Some(Primary { host: String::from_utf8_lossy(ctx.arg(1)).into_owned(), port })
+        Some(Primary { host: host(ctx.arg(1))?, port })
     };
     // A role that is still to come is not compared with: this one comes behind it.
     if engine.process.wanted_role().is_none() && primary == engine.replication.role.primary() {
