@@ -238,6 +238,35 @@ fn a_command_that_waits_for_another_server_neither_stops_writes_for_long_nor_hid
     wait_until("the cluster is up", || said("SET written-0 3") == "OK");
 }
 
+#[test]
+fn a_node_whose_slots_another_takes_serves_none_of_them_though_a_command_is_under_way() {
+    let nodes = Nodes::onrush(3, 1);
+    let elsewhere = Launch::onrush().start();
+    let (node, replica) = (&nodes.0[0], &nodes.0[3]);
+    assert_eq!(node.text("SET moved-3 1"), "OK");
+    elsewhere.signal("STOP");
+    let port = elsewhere.port();
+    std::thread::scope(|scope| {
+        let moves = scope.spawn(move || node.text(&format!("MIGRATE 127.0.0.1 {port} moved-3 0 40000")));
+        wait_until("it is moved", || is_connected_to(port));
+        assert_eq!(node.text("SET written-0 1"), "OK");
+        assert_eq!(replica.text("CLUSTER FAILOVER TAKEOVER"), "OK");
+        wait_until("it serves", || replica.text("SET written-0 2") == "OK");
+        let to = format!(" 127.0.0.1:{}", replica.server.port());
+        wait_until("it knows", || node.text("CLUSTER NODES").contains("myself,slave"));
+        for command in ["SET written-0 3", "EVAL \"return redis.call('SET', KEYS[1], 3)\" 1 written-0", "GET written-0"]
+        {
+            let reply = node.text(command);
+            assert!(reply.starts_with("MOVED ") && reply.ends_with(&to), "{command}: {reply}");
+        }
+        assert!(!moves.is_finished());
+        elsewhere.signal("CONT");
+        let _ = moves.join();
+    });
+    wait_until("it follows", || node.text("INFO replication").contains("master_link_status:up"));
+    assert_eq!(replica.text("GET written-0"), "2");
+}
+
 /// A folder stands where a node has its file of nodes: no new one can be written.
 struct InTheWay(PathBuf);
 

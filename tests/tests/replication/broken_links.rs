@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use onrush_tests::argv;
 use onrush_tests::process::open_files;
+use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Oracle, Server, wait_until};
 
-use crate::follows::{fill, info, is_same, start_primary, wait_for_link};
+use crate::follows::{fill, info, is_same, start_primary, start_replica, wait_for_link};
 
 /// Which bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,4 +226,23 @@ fn a_primary_serves_whoever_comes_again() {
     wait_until("nothing is left open", || open_files(primary.pid()) <= files + 4);
     let after = info(&mut primary.connect(), "memory", "used_memory").parse::<u64>().expect("a number");
     assert!(after < memory * 2 + (4 << 20), "{memory} bytes before, {after} after");
+}
+
+#[test]
+fn what_is_for_a_database_that_is_not_here_changes_no_other() {
+    let primary = start_primary(Oracle::Newer, &[]);
+    let replica = start_replica(&primary, &["--databases", "4"]);
+    let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+    theirs.run("SET a 1");
+    assert!(is_same(&mut theirs, &mut ours));
+    theirs.pipeline(&[argv!["SELECT", "5"], argv!["SET", "b", "1"], argv!["SET", "c", "1"]]);
+    replica.expect_log("The command 'SELECT' of the primary's stream fails here");
+    // All data has something for it, too.
+    replica.expect_log("database 5 is out of range: there are 4 databases");
+    for db in 0..4 {
+        ours.call(&argv!["SELECT", db.to_string()]);
+        assert_eq!(ours.run("EXISTS b c"), Value::Int(0));
+    }
+    theirs.run("DEL b c");
+    assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
 }

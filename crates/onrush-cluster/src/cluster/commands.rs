@@ -70,6 +70,9 @@ impl Cluster {
         if self.nodes[MYSELF].primary == Some(id) {
             return Err("ERR Can't forget my master!".to_owned());
         }
+        if self.hands_over == Some(id) {
+            return Err("ERR Slots are being handed over to this node. Try again later".to_owned());
+        }
         self.ban(id, BAN_MS);
         self.remove_node(ix);
         self.end(None);
@@ -138,11 +141,15 @@ impl Cluster {
     }
 
     /// CLUSTER BUMPEPOCH.
-    pub fn bump_epoch(&mut self, now: Now) -> Bumped {
+    ///
+    /// # Errors
+    /// Another node is about to have slots of this one.
+    pub fn bump_epoch(&mut self, now: Now) -> Result<Bumped, String> {
         self.begin(now);
-        let epoch = if self.hands_over { None } else { self.bump_config_epoch() };
+        self.check_kept()?;
+        let epoch = self.bump_config_epoch();
         self.end(None);
-        epoch.map_or(Bumped::Still(self.nodes[MYSELF].config_epoch), Bumped::Bumped)
+        Ok(epoch.map_or(Bumped::Still(self.nodes[MYSELF].config_epoch), Bumped::Bumped))
     }
 
     /// CLUSTER SET-CONFIG-EPOCH.

@@ -70,7 +70,7 @@ impl Cluster {
         let (sender, myself) = (&self.nodes[ix], &self.nodes[MYSELF]);
         let collides = sender.is_primary() && myself.is_primary() && epoch == myself.config_epoch;
         // It is looked at again with the next message.
-        if !collides || sender.id <= myself.id || self.hands_over {
+        if !collides || sender.id <= myself.id || self.check_kept().is_err() {
             return;
         }
         let label = sender.label();

@@ -72,7 +72,7 @@ pub struct Cluster {
     manual: failover::Manual,
     /// Slots of this node may be another one's already. Until that is clear, this node takes no new epoch: with that it would claim
     /// them again.
-    hands_over: bool,
+    hands_over: Option<NodeId>,
     bans: extensions::Bans,
     stats: stats::Stats,
     ticking: tick::Ticking,
@@ -131,7 +131,7 @@ impl Cluster {
             state: state::State::default(),
             election: election::Election::default(),
             manual: failover::Manual::default(),
-            hands_over: false,
+            hands_over: None,
             bans: extensions::Bans::default(),
             stats: stats::Stats::default(),
             ticking: tick::Ticking::default(),

@@ -11,6 +11,8 @@ pub(super) const BEEN_AWAY: &str =
 
 pub(super) const HANDS_OVER: &str = "TRYAGAIN Slots of this node are being handed over to another one";
 
+const TAKEN_OVER: &str = "TRYAGAIN A replica of this node is taking over";
+
 impl Cluster {
     /// CLUSTER SETSLOT MIGRATING.
     ///
@@ -89,10 +91,16 @@ impl Cluster {
 
     /// Whether this node may take slots over with a new epoch, by which it claims all of its slots.
     pub(super) fn check_new_epoch(&self) -> Done {
-        if self.hands_over {
+        self.check_kept()?;
+        if self.has_been_away() { Err(BEEN_AWAY.to_owned()) } else { Ok(()) }
+    }
+
+    /// Whether this node may take a new epoch at all: by it, it would claim slots that another one may have by now.
+    pub(super) fn check_kept(&self) -> Done {
+        if self.hands_over.is_some() {
             return Err(HANDS_OVER.to_owned());
         }
-        if self.has_been_away() { Err(BEEN_AWAY.to_owned()) } else { Ok(()) }
+        if self.manual.replica.is_some() { Err(TAKEN_OVER.to_owned()) } else { Ok(()) }
     }
 
     /// Its last slot has gone: this node becomes a replica of the new owner.
@@ -106,7 +114,10 @@ impl Cluster {
 
     /// A slot is here now: all are told, with an epoch that wins over the one of its old owner.
     fn end_import(&mut self, slot: u16) {
-        if self.bump_config_epoch().is_some() {
+        // By a new epoch a replica knows that what the bus tells is newer than what it has of the stream.
+        let has_replicas = self.nodes.iter().any(|(_, node)| node.primary == Some(self.nodes[MYSELF].id));
+        let bumped = if has_replicas { self.take_epoch() } else { self.bump_config_epoch() };
+        if bumped.is_some() {
             self.notice(format!("configEpoch updated after importing slot {slot}"));
         }
         self.broadcast_pong();

@@ -138,7 +138,10 @@ impl Cluster {
             self.nodes[primary].config_epoch = told.epoch;
             self.save(true);
         }
-        self.claim(primary, told.epoch, &told.slots);
+        // What the bus has told with a higher epoch is newer.
+        if told.epoch >= self.nodes[primary].config_epoch {
+            self.claim(primary, told.epoch, &told.slots);
+        }
         self.told = Some(told);
         self.end(Some(host));
     }
@@ -158,13 +161,10 @@ impl Cluster {
     pub(super) fn slots_of_shard(&self) -> SlotSet {
         let owner = self.primary_ix().unwrap_or(MYSELF);
         let slots = &self.nodes[owner].slots;
-        match self.told() {
-            Some(told) if told.epoch < self.nodes[owner].config_epoch => {
-                slots.iter().filter(|slot| !self.slots.unclaimed.has(*slot)).collect()
-            }
-            Some(told) => slots.iter().filter(|slot| told.slots.has(*slot)).collect(),
-            None => slots.clone(),
-        }
+        let Some(told) = self.told() else { return slots.clone() };
+        let is_newest = told.epoch >= self.nodes[owner].config_epoch;
+        let has_gone = |slot| self.slots.unclaimed.has(slot) || is_newest && !told.slots.has(slot);
+        slots.iter().filter(|slot| !has_gone(*slot)).collect()
     }
 
     /// Whether a message of this node's primary is older than what it has told in its stream.

@@ -85,8 +85,10 @@ impl Cluster {
         if header.primary.is_some() || header.slots.is_empty() || is_beside() {
             self.predecessor.node = None;
             self.save(false);
-            if header.current_epoch > self.last_vote_epoch {
-                self.last_vote_epoch = header.current_epoch;
+            // An epoch that is too high to go to is no epoch that one votes in.
+            let voted = header.current_epoch.min(self.current_epoch);
+            if voted > self.last_vote_epoch {
+                self.last_vote_epoch = voted;
                 self.save(true);
             }
         }

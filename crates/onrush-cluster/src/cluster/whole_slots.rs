@@ -35,22 +35,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// Slots are handed over from here on: the target may have them. This node takes no new epoch until [`Cluster::end_hand_over`].
-    /// Returns this node's epoch, which the target's must be above.
+    /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
+    /// until [`Cluster::end_hand_over`]. Returns this node's epoch, which the target's must be above.
     ///
     /// # Errors
-    /// A replica takes over, which says that it has them.
-    pub fn begin_hand_over(&mut self) -> Result<u64, String> {
+    /// A replica takes over, which says that it has them. The target is unknown.
+    pub fn begin_hand_over(&mut self, target: &str) -> Result<u64, String> {
         if self.manual.replica.is_some() {
             return Err("A replica of this node is taking over".to_owned());
         }
-        self.hands_over = true;
+        self.hands_over = Some(self.nodes[self.known(target)?].id);
         Ok(self.nodes[MYSELF].config_epoch)
+    }
+
+    /// Whether it is open for a moment whose slots of this node are.
+    pub fn is_handing_over(&self) -> bool {
+        self.hands_over.is_some()
     }
 
     /// It is clear whose the slots are.
     pub fn end_hand_over(&mut self) {
-        self.hands_over = false;
+        self.hands_over = None;
     }
 
     /// Whether slots may come here from a node. O(slots named).
@@ -85,15 +90,11 @@ impl Cluster {
             return Err(format!("ERR The source's epoch {above} is too high"));
         }
         self.current_epoch = self.current_epoch.max(above);
-        // With the same epoch as the source, one of the two would take a new one later, and that may be the source.
-        let bumped = match self.nodes[MYSELF].config_epoch > above {
-            true => self.bump_config_epoch(),
-            false => Some(self.take_epoch().ok_or("ERR There is no higher configEpoch")?),
-        };
+        // Always a new one: by it a replica knows that what the bus tells is newer than what it has of the stream. With the same
+        // epoch as the source, one of the two would take a new one later, and that may be the source.
+        self.take_epoch().ok_or("ERR There is no higher configEpoch")?;
         slots.iter().for_each(|slot| self.assign(*slot, Some(MYSELF)));
-        if bumped.is_some() {
-            self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
-        }
+        self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
         self.changed();
         self.save(true);
         self.broadcast_pong();

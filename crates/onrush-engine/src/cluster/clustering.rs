@@ -24,11 +24,13 @@ pub struct Clustering {
     readable: Box<[AtomicU64; WORDS]>,
     /// Counts the routes that were published.
     version: AtomicU64,
-    routes: RwLock<Arc<Routes>>,
+    routes: RwLock<Known>,
     /// Whether a slot is under way.
     has_moving: AtomicBool,
-    /// Whether the cluster is down, though the routes do not say so yet.
-    is_going_down: AtomicBool,
+    /// Whether there are routes to come, which refuse commands already.
+    has_next: AtomicBool,
+    /// Whether commands are refused because the bus stands still.
+    is_stopped: AtomicBool,
     /// This node.
     pub node: Node,
     /// Slots that move as a whole.
@@ -41,6 +43,15 @@ pub struct Clustering {
     pub is_file_failing: AtomicBool,
     /// Links that were closed because too much waited for them.
     pub links_over_limit: AtomicU64,
+}
+
+/// The routes that hold, and those to come.
+#[derive(Default)]
+struct Known {
+    now: Arc<Routes>,
+    /// The latest ones that the node knows of. They hold when no command is under way; until then clients begin none that they
+    /// refuse, so that nothing is acknowledged long after another node may have taken over.
+    next: Option<Arc<Routes>>,
 }
 
 fn no_slots() -> Box<[AtomicU64; WORDS]> {
@@ -69,7 +80,8 @@ impl Default for Clustering {
             version: AtomicU64::new(0),
             routes: RwLock::default(),
             has_moving: AtomicBool::new(false),
-            is_going_down: AtomicBool::new(false),
+            has_next: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             node: Node::default(),
             moves: Moves::default(),
             queues: Mutex::default(),
@@ -128,33 +140,69 @@ impl Clustering {
 
     /// The present routes.
     pub fn routes(&self) -> Arc<Routes> {
-        Arc::clone(&self.routes.read())
+        Arc::clone(&self.routes.read().now)
     }
 
-    /// The cluster is down, or has not heard of this node for long. New routes say so as soon as no command is under way; until
-    /// then clients begin none, so that nothing is acknowledged long after another node may have taken over. Programs go on to
-    /// their ends.
-    pub fn go_down(&self) {
-        self.is_going_down.store(true, Relaxed);
-        self.free.iter().chain(self.readable.iter()).for_each(|word| word.store(0, Relaxed));
-        self.version.fetch_add(1, Release);
-    }
-
-    /// See [`Clustering::go_down`].
+    /// Those to come.
     #[inline]
-    pub fn is_going_down(&self) -> bool {
-        self.is_going_down.load(Relaxed)
+    pub(crate) fn next_routes(&self) -> Option<Arc<Routes>> {
+        if self.has_next.load(Relaxed) { self.routes.read().next.clone() } else { None }
     }
 
-    /// New routes. The calling thread has the whole keyspace. O(slots / 64).
+    /// The node knows of new routes, which are to be published as soon as no command is under way: what they refuse is refused
+    /// from now on. Programs go on to their ends. O(slots / 64).
+    pub fn announce(&self, next: Arc<Routes>) {
+        let mut known = self.routes.write();
+        known.next = Some(next);
+        self.set_bits(&known);
+    }
+
+    /// This node has not heard of itself for long, and another one may have taken over: clients begin no command. O(slots / 64).
+    pub fn stop(&self) {
+        let known = self.routes.write();
+        self.is_stopped.store(true, Relaxed);
+        self.set_bits(&known);
+    }
+
+    /// It has heard of itself, and the routes are as they are known. O(slots / 64).
+    pub fn go_on(&self) {
+        let known = self.routes.write();
+        self.is_stopped.store(false, Relaxed);
+        self.set_bits(&known);
+    }
+
+    /// See [`Clustering::stop`].
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Relaxed)
+    }
+
+    /// New routes. The calling thread has the whole keyspace. Later ones that were announced go on refusing. O(slots / 64).
     pub(crate) fn publish(&self, routes: Arc<Routes>) {
-        self.is_going_down.store(false, Relaxed);
-        self.free.iter().zip(routes.free()).for_each(|(word, bits)| word.store(bits, Relaxed));
-        self.readable.iter().zip(routes.readable()).for_each(|(word, bits)| word.store(bits, Relaxed));
+        let mut known = self.routes.write();
+        known.next.take_if(|next| Arc::ptr_eq(next, &routes));
         self.has_moving.store(!routes.migrating.is_empty() || !routes.importing.is_empty(), Relaxed);
-        *self.routes.write() = routes;
+        known.now = routes;
+        self.set_bits(&known);
+    }
+
+    /// The caller has the routes for itself.
+    fn set_bits(&self, known: &Known) {
+        let is_stopped = self.is_stopped();
+        let (now, next) = (&known.now, known.next.as_deref());
+        let set = |words: &[AtomicU64; WORDS], bits: &mut dyn Iterator<Item = u64>| {
+            words.iter().zip(bits).for_each(|(word, bits)| word.store(if is_stopped { 0 } else { bits }, Relaxed));
+        };
+        set(&self.free, &mut in_both(now.free(), next.map(Routes::free)));
+        set(&self.readable, &mut in_both(now.readable(), next.map(Routes::readable)));
+        self.has_next.store(next.is_some(), Relaxed);
         self.version.fetch_add(1, Release);
     }
+}
+
+/// The bits that both have, if there are both.
+fn in_both(now: impl Iterator<Item = u64>, mut next: Option<impl Iterator<Item = u64>>) -> impl Iterator<Item = u64> {
+    now.map(move |word| word & next.as_mut().and_then(Iterator::next).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -178,5 +226,26 @@ mod tests {
         assert!(!clustering.is_free(&hashes(&["a"])));
         assert!(clustering.is_free(&hashes(&["b"])));
         assert_eq!(clustering.version(), 2);
+    }
+
+    #[test]
+    fn routes_to_come_refuse_at_once_whatever_is_published_before_them() {
+        let clustering = Clustering::default();
+        clustering.publish(Arc::new(routes(&[(0..=99, 0)])));
+        let (less, more) = (Arc::new(routes(&[(0..=49, 0)])), Arc::new(routes(&[(0..=199, 0)])));
+        let free = |slots: [u16; 3]| slots.map(|slot| clustering.is_slot_free(slot));
+        clustering.announce(Arc::clone(&less));
+        assert_eq!(free([0, 50, 150]), [true, false, false]);
+        clustering.publish(Arc::clone(&more));
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().is_some()), ([true, false, false], true));
+        clustering.publish(less);
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().is_some()), ([true, false, false], false));
+        clustering.announce(Arc::clone(&more));
+        assert_eq!(free([0, 50, 150]), [true, false, false], "they do not allow it yet");
+        clustering.stop();
+        clustering.publish(more);
+        assert_eq!((free([0, 50, 150]), clustering.is_stopped()), ([false; 3], true));
+        clustering.go_on();
+        assert_eq!(free([0, 50, 150]), [true; 3]);
     }
 }

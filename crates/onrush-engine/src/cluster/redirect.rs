@@ -108,12 +108,17 @@ pub(crate) fn redirect(ctx: &Ctx<'_>, command: &Command) -> Option<CommandError>
         return None;
     }
     let routes = cluster.routes();
-    if cluster.is_going_down()
+    if cluster.is_stopped()
         && let Some(refusal) = refusal_while_down(&routes, &wanted)
     {
         return Some(refusal);
     }
-    match way(&routes, &wanted) {
+    let next = cluster.next_routes().map(|next| (way(&next, &wanted), next));
+    let (way, routes) = match next.filter(|(way, _)| matches!(way, Way::Moved(_) | Way::Refused(_))) {
+        Some(refused) => refused,
+        None => (way(&routes, &wanted), routes),
+    };
+    match way {
         Way::Here | Way::IfPresent { .. } | Way::IfArrived => None,
         Way::Moved(owner) => Some(to_node(ctx.session.handle.is_encrypted(), &routes, "MOVED", wanted.slot, owner)),
         Way::Refused(refusal) => Some(refusal),

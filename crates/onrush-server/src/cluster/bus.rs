@@ -113,12 +113,9 @@ impl Bus {
     /// Commands are executed again, if they were not because this thread stood still: when others have had time to say whose
     /// its slots are now.
     fn come_back(&self) {
-        if !self.clustering.is_going_down() || !self.slots.is_idle() {
-            return;
-        }
-        let routes = self.with(|state, now, _| state.may_execute(now).then(|| Routes::of(state)));
-        if let Some(routes) = routes {
-            self.slots.make(Change { routes: Some(Arc::new(routes)), ..Change::default() });
+        let is_current = self.clustering.is_stopped() && self.slots.is_idle();
+        if is_current && self.with(|state, now, _| state.may_execute(now)) {
+            self.clustering.go_on();
         }
     }
 
@@ -209,7 +206,7 @@ impl Bus {
 
     /// Does what the state wants, in order.
     async fn perform(&mut self) {
-        let (mut actions, waiting, conf, syncs, routes) = {
+        let (mut actions, waiting, conf, syncs, routes, is_handing_over) = {
             let Ok(mut state) = self.clustering.node.lock() else { return };
             let actions = state.cluster.take_actions();
             let is_due = self.file.is_due();
@@ -217,10 +214,14 @@ impl Bus {
             let reroutes = actions.iter().any(|action| matches!(action, Action::Routes));
             let syncs = is_due || actions.iter().any(|action| matches!(action, Action::Save { sync: true }));
             let conf = saves.then(|| state.cluster.nodes_conf().to_string());
-            let routes = reroutes.then(|| Routes::of(&state.cluster));
-            (actions, std::mem::take(&mut state.waiting), conf, syncs, routes)
+            let routes = reroutes.then(|| Arc::new(Routes::of(&state.cluster)));
+            if let Some(routes) = &routes {
+                self.clustering.announce(Arc::clone(routes));
+            }
+            let is_handing_over = state.cluster.is_handing_over();
+            (actions, std::mem::take(&mut state.waiting), conf, syncs, routes, is_handing_over)
         };
-        let mut change = Change { routes: routes.map(Arc::new), ..Change::default() };
+        let mut change = Change { routes, ..Change::default() };
         // Whoever loses slots, or sees no majority, says so at once, whatever the disk does: another node may execute commands
         // already.
         let before = self.clustering.routes();
@@ -273,7 +274,7 @@ impl Bus {
                 Action::Log(Level::Warning, text) => tracing::warn!("{text}"),
             }
         }
-        if self.pause_until_mono_ms.is_some() && !self.clustering.moves.are_handed_over(None) {
+        if self.pause_until_mono_ms.is_some() && !is_handing_over {
             change.holds = self.pause_until_mono_ms.take().map(Holding::Until);
         }
         change.done = waiting;

@@ -1,8 +1,9 @@
 //! The thread that changes what this server serves: it may have to wait for commands under way.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -68,6 +69,64 @@ impl Change {
             && self.lost.is_empty()
             && self.done.is_empty()
     }
+
+    /// Whether it is about routes alone.
+    fn is_simple(&self) -> bool {
+        self.role.is_none() && self.telling.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
+    }
+
+    /// Makes one of two changes that come right behind each other, if both are about routes alone.
+    fn join(&mut self, later: &mut Self) -> bool {
+        let joins = self.is_simple() && later.is_simple();
+        if joins {
+            self.routes = later.routes.take().or_else(|| self.routes.take());
+            self.done.append(&mut later.done);
+        }
+        joins
+    }
+}
+
+/// Changes on their way to the thread. New routes take the place of those that still wait, so there are never more than roles,
+/// holds and lost slots in between.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    is_there: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    changes: VecDeque<Change>,
+    /// Whether the thread makes one.
+    is_busy: bool,
+}
+
+impl Queue {
+    fn is_idle(&self) -> bool {
+        let waiting = self.waiting.lock();
+        !waiting.is_busy && waiting.changes.is_empty()
+    }
+
+    fn push(&self, mut change: Change) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.changes.back_mut().is_some_and(|last| last.join(&mut change)) {
+            waiting.changes.push_back(change);
+        }
+        self.is_there.notify_one();
+    }
+
+    /// The next one; the one before is made.
+    fn next(&self) -> Change {
+        let mut waiting = self.waiting.lock();
+        waiting.is_busy = false;
+        loop {
+            if let Some(change) = waiting.changes.pop_front() {
+                waiting.is_busy = true;
+                return change;
+            }
+            self.is_there.wait(&mut waiting);
+        }
+    }
 }
 
 /// How long commands under way may take until a replica that takes over is told no more how far it has to come.
@@ -79,9 +138,7 @@ const TRY_FOR: Duration = Duration::from_millis(1);
 /// The way to the thread.
 pub(super) struct Slots {
     server: &'static Server,
-    sender: Sender<Change>,
-    /// Changes that it has not made yet.
-    pending: Arc<AtomicUsize>,
+    queue: Arc<Queue>,
     sweep: Arc<Sweep>,
 }
 
@@ -130,40 +187,28 @@ impl Slots {
     /// # Errors
     /// The system cannot create it.
     pub(super) fn start(server: &'static Server) -> io::Result<Self> {
-        let (sender, changes) = channel();
-        let (pending, sweep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sweep::default()));
+        let (queue, sweep) = (Arc::new(Queue::default()), Arc::new(Sweep::default()));
         let (sweeper, lost) = channel();
         let swept = Arc::clone(&sweep);
         threads::start("cluster-sweep", move || swept.run(server, &lost))?;
-        let (left, swept) = (Arc::clone(&pending), Arc::clone(&sweep));
+        let (changes, swept) = (Arc::clone(&queue), Arc::clone(&sweep));
         threads::start("cluster-slots", move || {
-            for change in changes {
-                apply(server, change, &swept, &sweeper);
-                left.fetch_sub(1, Release);
+            loop {
+                apply(server, changes.next(), &swept, &sweeper);
             }
         })?;
-        Ok(Self { server, sender, pending, sweep })
+        Ok(Self { server, queue, sweep })
     }
 
     /// Whether there is nothing to do.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.load(Acquire) == 0
+        self.queue.is_idle()
     }
 
     /// Makes a change, now if that is possible without waiting.
     pub(super) fn make(&self, mut change: Change) {
-        let is_simple = change.role.is_none()
-            && change.telling.is_none()
-            && change.holds.is_none()
-            && !change.flushes
-            && change.lost.is_empty()
-            && !change.routes.as_ref().is_some_and(|routes| self.sweep.is_touched(routes));
-        if let (Some(routes), Some(cluster)) = (&change.routes, &self.server.cluster)
-            && !routes.is_up
-            && cluster.routes().is_up
-        {
-            cluster.go_down();
-        }
+        let is_simple =
+            change.is_simple() && !change.routes.as_ref().is_some_and(|routes| self.sweep.is_touched(routes));
         if is_simple && self.is_idle() {
             let tried = change.routes.take().map(|routes| try_change_routes(self.server.engine(), routes, TRY_FOR));
             match tried {
@@ -174,10 +219,7 @@ impl Slots {
                 }
             }
         }
-        self.pending.fetch_add(1, Release);
-        if self.sender.send(change).is_err() {
-            tracing::error!("The thread that changes slots is gone");
-        }
+        self.queue.push(change);
     }
 }
 

@@ -178,12 +178,12 @@ impl Follower {
         }
         let mut answers = Answers::default();
         let executed = self.inner.execute(&mut self.runner, bytes, |replies| answers.read(replies));
-        executed.map_err(|_| End::Failed("a command of the stream does not end".to_owned()))?;
         drop(held);
         for failure in answers.failures() {
             note_failure(bytes, failure);
         }
-        Ok(())
+        executed
+            .map_err(|_| End::Failed("a command of the stream does not end, or selects no database here".to_owned()))
     }
 }
 

@@ -96,7 +96,7 @@ impl Bus {
         // Before its first round the data is loaded.
         self.looks = if rounds == self.rounds && rounds > 0 { self.looks + 1 } else { 0 };
         self.rounds = rounds;
-        if self.looks == 0 || cluster.is_going_down() {
+        if self.looks == 0 || cluster.is_stopped() {
             return;
         }
         let Ok(timeout_ms) = cluster.node.lock().map(|state| state.cluster.options().node_timeout_ms) else { return };
@@ -106,7 +106,7 @@ impl Bus {
                 "The bus of the cluster has stood still for {} s: commands are refused until it goes on",
                 silent.as_secs_f32()
             );
-            cluster.go_down();
+            cluster.stop();
         }
     }
 }

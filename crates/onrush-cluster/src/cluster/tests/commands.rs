@@ -40,8 +40,8 @@ fn a_lone_primary_refuses_as_redis_does() {
     let keys = Asked { has_keys: true, keys: 1, ..asked };
     assert_eq!(node.flush_slots(now, &keys), err("DB must be empty to perform CLUSTER FLUSHSLOTS."));
     assert_eq!(node.flush_slots(now, &asked), Ok(()));
-    assert_eq!(node.bump_epoch(now), Bumped::Bumped(1));
-    assert_eq!(node.bump_epoch(now), Bumped::Still(1));
+    assert_eq!(node.bump_epoch(now), Ok(Bumped::Bumped(1)));
+    assert_eq!(node.bump_epoch(now), Ok(Bumped::Still(1)));
     assert_eq!(node.set_config_epoch(-1, now), err("Invalid config epoch specified: -1"));
     assert_eq!(node.set_config_epoch(5, now), err("Node config epoch is already non-zero"));
     assert_eq!(node.failover(Failover::Force, now, &asked), err("You should send CLUSTER FAILOVER to a replica"));
@@ -126,12 +126,16 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     let [first, second, third] = [0, 1, 2].map(|nth| mesh.id(nth).to_string());
     let (now, asked) = (mesh.now(), Asked::default());
     mesh.at(0).set_slot_importing(16_000, &third, now).unwrap();
-    let epoch = mesh.members[0].cluster.my_config_epoch();
-    let above = mesh.at(0).begin_hand_over().unwrap();
+    let above = mesh.at(0).begin_hand_over(&second).unwrap();
     // Whatever would give it one waits.
     assert!(mesh.at(0).take_slots(&[6_000], &second, 0, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
     assert!(mesh.at(0).set_slot_node(16_000, &first, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
-    assert_eq!(mesh.at(0).bump_epoch(now), Bumped::Still(epoch));
+    assert!(mesh.at(0).bump_epoch(now).unwrap_err().starts_with("TRYAGAIN"));
+    // Whoever may have the slots is not forgotten, whoever says so.
+    assert!(mesh.at(0).forget(&second, now).unwrap_err().ends_with("Try again later"));
+    mesh.at(2).forget(&second, now).unwrap();
+    mesh.settle();
+    assert!(mesh.members[0].cluster.nodes_text().contains(&second));
     // The target's is above all that the source knows, though it has not heard of that.
     assert_eq!(mesh.at(1).take_slots(&[5], &first, above + 7, now, &asked), Ok(()));
     assert!(mesh.members[1].cluster.my_config_epoch() > above + 7);
@@ -140,12 +144,13 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     assert!(mesh.members[1].cluster.my_config_epoch() > same);
     mesh.at(0).give_slots(&[5, 6], &second, now, &asked);
     mesh.at(0).end_hand_over();
-    let above = mesh.at(1).begin_hand_over().unwrap();
+    let above = mesh.at(1).begin_hand_over(&first).unwrap();
     assert_eq!(mesh.at(0).take_slots(&[6_000], &second, above, now, &asked), Ok(()));
     mesh.at(1).end_hand_over();
     mesh.at(1).give_slots(&[6_000], &first, now, &asked);
     mesh.settle();
-    (0..3).for_each(|nth| {
+    // The third one has forgotten the second.
+    (0..2).for_each(|nth| {
         assert_eq!(mesh.owner(nth, 5), Some(mesh.id(1)), "{nth}");
         assert_eq!(mesh.owner(nth, 6_000), Some(mesh.id(0)), "{nth}");
     });

@@ -46,7 +46,7 @@ fn a_client_sets_no_epoch_from_which_nobody_could_count_on() {
         assert_eq!(mesh.at(0).set_config_epoch(epoch as i64, now), wrong);
     }
     mesh.at(0).set_config_epoch(EPOCH_TAKEN_MAX as i64, now).unwrap();
-    assert_eq!(mesh.at(0).bump_epoch(now), Bumped::Still(EPOCH_TAKEN_MAX));
+    assert_eq!(mesh.at(0).bump_epoch(now), Ok(Bumped::Still(EPOCH_TAKEN_MAX)));
     for nth in 0..3 {
         let slots: Vec<u16> = (0..16_384).filter(|slot| usize::from(slot / 5_462) == nth).collect();
         mesh.at(nth).add_slots(&slots, now).unwrap();
@@ -55,7 +55,7 @@ fn a_client_sets_no_epoch_from_which_nobody_could_count_on() {
     mesh.pass(3_000);
     // Each of these counts on, so others have to follow.
     for nth in [1, 2, 0, 1, 2] {
-        assert!(matches!(mesh.at(nth).bump_epoch(now), Bumped::Bumped(_)));
+        assert!(matches!(mesh.at(nth).bump_epoch(now), Ok(Bumped::Bumped(_))));
         mesh.pass(1_000);
     }
     for nth in 3..6 {
@@ -75,7 +75,7 @@ fn others_follow_a_node_that_has_counted_on_before_they_met() {
     now = mesh.now();
     let id = mesh.id(1);
     for nth in [1, 0, 1, 0, 1, 0, 1, 0] {
-        mesh.at(nth).bump_epoch(now);
+        mesh.at(nth).bump_epoch(now).unwrap();
         mesh.pass(1_000);
         now = mesh.now();
     }

@@ -121,8 +121,8 @@ fn a_slot_that_its_owner_does_not_claim_any_more_costs_no_vote() {
     mesh.at(0).set_slot_node(6_000, first.as_str(), now, &asked).unwrap();
     mesh.settle();
     hand_over(&mut mesh, 0, 3);
-    mesh.at(1).bump_epoch(now);
-    mesh.at(1).bump_epoch(now);
+    mesh.at(1).bump_epoch(now).unwrap();
+    mesh.at(1).bump_epoch(now).unwrap();
     mesh.settle();
     mesh.stop(0);
     mesh.start(2);

@@ -83,6 +83,11 @@ impl Importing {
         self.failed.load(Relaxed)
     }
 
+    /// What is set when it has failed.
+    pub(crate) fn failure(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.failed)
+    }
+
     /// The slots are this node's.
     pub(crate) fn is_taken(&self) {
         if let Some(cluster) = &self.engine.cluster {

@@ -317,16 +317,6 @@ impl Moves {
         }
     }
 
-    /// Whether slots are being handed over to other nodes, or to a certain one: whose they are is open for a moment.
-    pub fn are_handed_over(&self, target: Option<&str>) -> bool {
-        let is_it = |job: &Job| {
-            job.side == Side::Export
-                && job.stage == Stage::HandsOver
-                && target.is_none_or(|target| job.target == target)
-        };
-        self.jobs.lock().iter().any(is_it)
-    }
-
     /// Slots whose keys are to be deleted if this node starts again and they are not its own.
     pub fn marked(&self) -> SlotSet {
         let mut marked = self.hidden();

@@ -167,9 +167,6 @@ pub(crate) fn meet(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLUSTER FORGET node-id`
 pub(crate) fn forget(ctx: &mut Ctx<'_>) -> CommandResult {
     let id = text(ctx.arg(2));
-    if cluster(ctx)?.moves.are_handed_over(Some(&id)) {
-        return Err(CommandError::fixed("ERR Slots are being handed over to this node. Try again later").into());
-    }
     change(ctx, |cluster, now, _| ok(cluster.forget(&id, now)))
 }
 
@@ -262,7 +259,7 @@ pub(crate) fn setslot(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLUSTER BUMPEPOCH`
 pub(crate) fn bumpepoch(ctx: &mut Ctx<'_>) -> CommandResult {
     change(ctx, |cluster, now, _| {
-        Ok(match cluster.bump_epoch(now) {
+        Ok(match cluster.bump_epoch(now)? {
             Bumped::Bumped(epoch) => format!("BUMPED {epoch}"),
             Bumped::Still(epoch) => format!("STILL {epoch}"),
         })

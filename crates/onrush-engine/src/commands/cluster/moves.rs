@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onrush_cluster::slots::SlotSet;
 
+use crate::blocking::waiter::OnTimeout;
 use crate::clients::session::States;
 use crate::cluster::facts::Facts;
 use crate::cluster::moves::import::{Importing, write_marks};
@@ -169,11 +170,19 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
     clustering.node.lock()?.cluster.check_import(&list, &source).map_err(CommandError::text)?;
     let client = ctx.session.handle.id;
     let importing = Importing::begin(ctx.engine, client, &name, &source, slots).map_err(CommandError::text)?;
-    let noted = ctx.outside_of_gate(write_marks);
-    noted.map_err(|error| CommandError::text(format!("ERR the target can't note what comes: {error}")))?;
+    let (engine, failure) = (ctx.engine, importing.failure());
     ctx.session.imports = Some(Box::new(importing));
-    // The source does not look at OK.
-    ctx.out.simple("ESTABLISHED");
+    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
+    // This waits for the disk.
+    engine.offload.run(move || {
+        let noted = write_marks(engine);
+        failure.fetch_or(noted.is_err(), Relaxed);
+        waiter.finish(engine, |out| match &noted {
+            // The source does not look at OK.
+            Ok(()) => out.simple("ESTABLISHED"),
+            Err(error) => out.error_bytes(format!("ERR the target can't note what comes: {error}").as_bytes()),
+        });
+    });
     Ok(())
 }
 

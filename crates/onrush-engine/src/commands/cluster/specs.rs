@@ -133,7 +133,7 @@ static CLUSTER: &[Spec] = &[
         .tips("nondeterministic_output")
         .deprecated("7.0.0", "`CLUSTER SHARDS`"),
     Spec::cluster("syncslots", "9.0.0", -3, "admin noscript stale no_async_loading", moves::syncslots)
-        .syntax("<ESTABLISH name node-id start-slot end-slot [start-slot end-slot ...] | ALIVE | PREPARE | TAKE>")
+        .syntax("<ESTABLISH name node-id start-slot end-slot [start-slot end-slot ...] | ALIVE | PREPARE | TAKE milliseconds epoch>")
         .summary("What a node says to another one that slots move to.")
         .complexity("O(N), N the number of slots"),
 ];

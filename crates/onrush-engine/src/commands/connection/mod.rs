@@ -161,7 +161,12 @@ pub(crate) fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `SELECT index`
 pub(crate) fn select(ctx: &mut Ctx<'_>) -> CommandResult {
-    let db = match parse_db(ctx.arg(1), ctx.engine.keyspace.databases()) {
+    let parsed = parse_db(ctx.arg(1), ctx.engine.keyspace.databases());
+    if parsed.is_err() && ctx.session.is_replay {
+        // What follows in a log or a stream would change another database.
+        ctx.session.states.insert(States::CLOSES);
+    }
+    let db = match parsed {
         Err(error) if ctx.engine.cluster.is_some() && error == error::DB_INDEX => return Err(NO_SELECT.into()),
         parsed => parsed?,
     };

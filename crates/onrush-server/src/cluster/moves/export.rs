@@ -57,6 +57,9 @@ const TRIES_MAX: u32 = 100;
 /// Between two looks whether something is possible now.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// So long after it has failed a replica of the target may take its place.
+const ELECTION_MAX: Duration = Duration::from_secs(5);
+
 /// Between two looks whether the routes say that slots are given away.
 const LOOK_AT_ROUTES: Duration = Duration::from_micros(200);
 
@@ -393,41 +396,55 @@ impl Export {
         // From then on no client can end the move.
         self.set_stage(Stage::HandsOver);
         self.check()?;
-        let above = self.with(|state| state.cluster.begin_hand_over())?;
+        let (above, has_replicas) = self.with(|state| {
+            let cluster = &mut state.cluster;
+            Ok((cluster.begin_hand_over(&self.job.target)?, cluster.usable_replicas(&self.job.target) > 0))
+        })?;
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
         let above = above.to_string();
         let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), above.as_bytes()];
         target.send(&request(&take)).await?;
-        // This node's time may be another one than the target's, and begins before the target's.
-        let at_most = 2 * target.timeout();
-        match target.hear("TAKEN", at_most).await {
-            Heard::Status => return self.give().map(|()| true),
-            Heard::Error(why) if why.starts_with("TRYAGAIN") => return Ok(false),
-            Heard::Error(why) => return Err(why),
-            Heard::Nothing | Heard::Closed(_) => {}
-        }
+        // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
+        // failed may have the slots, and says so when it has taken over.
+        let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
+        let (mut is_closed, mut told) = (false, None);
         while asked.elapsed() < at_most {
+            let heard = match is_closed {
+                true => {
+                    tokio::time::sleep(LOOK).await;
+                    Heard::Nothing
+                }
+                false => target.hear("TAKEN", LOOK).await,
+            };
+            match heard {
+                Heard::Status => return self.give().map(|()| true),
+                Heard::Error(why) if why.starts_with("TRYAGAIN") => return Ok(false),
+                Heard::Error(why) => return Err(why),
+                Heard::Closed(_) => is_closed = true,
+                Heard::Nothing => {}
+            }
             let (own, theirs) = self.with(|state| {
                 let cluster = &state.cluster;
                 Ok((cluster.own_among(&self.slots), cluster.count_of(&self.slots, &self.job.target)))
             })?;
             if theirs == self.slots.len() {
-                return self.give().map(|()| true);
-            }
-            if own < self.slots.len() {
+                // The bus may tell it before the target serves clients, and that may take long.
+                let told = *told.get_or_insert_with(Instant::now);
+                if is_closed || told.elapsed() > PAUSE_MAX {
+                    return self.give().map(|()| true);
+                }
+            } else if own < self.slots.len() {
                 return Err("the slots have got another owner".to_owned());
-            }
-            if self.check().is_err() {
+            } else if is_closed && !has_replicas && self.check().is_err() {
                 break;
             }
-            tokio::time::sleep(LOOK).await;
         }
         Err("the target has not said that it has taken over".to_owned())
     }
 
     /// The slots are the target's: from the end of this on, no client writes to them here. The routes say so before the file of
-    /// nodes does, so this does not wait for the disk.
+    /// nodes does. If the bus stands still because of the disk, clients are told so instead of being held back.
     fn give(&self) -> Result<(), String> {
         let facts = Facts(self.server.engine());
         self.with(|state| {
@@ -438,7 +455,7 @@ impl Export {
         let Some(cluster) = &self.server.cluster else { return Ok(()) };
         cluster.node.wake();
         let (began, mut is_told) = (Instant::now(), false);
-        while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) {
+        while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) && !cluster.is_stopped() {
             if began.elapsed() > TELL_AFTER && !std::mem::replace(&mut is_told, true) {
                 tracing::warn!("Writes are still held back: a command goes on, and the slots can't be given away yet");
             }
@@ -471,10 +488,13 @@ impl Drop for Export {
         self.end_hand_over();
         self.feed.close();
         if let Some(cluster) = &self.server.cluster {
-            let routes = cluster.routes();
-            let own: Vec<u16> = self.slots.iter().copied().filter(|slot| routes.own.has(*slot)).collect();
-            if !own.is_empty() {
-                cluster.moves.leave(&own, false);
+            // Those that have gone keep the mark until their keys are deleted; without keys, nobody comes to that.
+            let is_empty =
+                |slot: u16| self.server.keyspace.db(0).is_some_and(|db| db.shard(usize::from(slot)).is_empty());
+            let own = |slot: u16| self.with(|state| Ok(state.cluster.own_among(&[slot]) > 0)).unwrap_or(true);
+            let stay: Vec<u16> = self.slots.iter().copied().filter(|slot| is_empty(*slot) || own(*slot)).collect();
+            if !stay.is_empty() {
+                cluster.moves.leave(&stay, false);
                 note_marks(self.server);
             }
         }

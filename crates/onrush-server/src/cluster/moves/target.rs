@@ -104,13 +104,18 @@ impl Target {
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         for piece in bytes.chunks(READ_LEN) {
             self.check()?;
-            let sent = tokio::time::timeout(self.timeout, self.writer.write_all(piece)).await;
+            // With TLS what the socket does not take yet is kept, and waited for by the flush.
+            let written = async {
+                self.writer.write_all(piece).await?;
+                self.writer.flush().await
+            };
+            let sent = tokio::time::timeout(self.timeout, written).await;
             sent.map_err(|_| "the target takes nothing".to_owned())?
                 .map_err(|error| self.why_closed(&error.to_string()))?;
             // The task that reads replies has the same thread.
             tokio::task::yield_now().await;
         }
-        self.writer.flush().await.map_err(|error| error.to_string())
+        Ok(())
     }
 
     /// Whether nothing has gone wrong so far.
