@@ -98,6 +98,7 @@ impl Cluster {
         self.unassign_all(MYSELF);
         self.slots.forget_moves();
         self.nodes.places().for_each(|ix| self.remove_node(ix));
+        self.slots.forget_orphaned();
         if is_hard {
             self.take_new_name();
         }

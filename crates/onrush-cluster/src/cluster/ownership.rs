@@ -14,6 +14,8 @@ pub(super) struct Slots {
     assigned: usize,
     /// Slots whose owner does not claim them any more.
     pub(super) unclaimed: SlotSet,
+    /// The slots of each node that is a primary no more, as far as nobody has claimed them since.
+    orphaned: Vec<SlotSet>,
     pub(super) migrating: BTreeMap<u16, NodeId>,
     pub(super) importing: BTreeMap<u16, NodeId>,
 }
@@ -24,6 +26,7 @@ impl Slots {
             owners: vec![NO_NODE; usize::from(SLOTS)].into(),
             assigned: 0,
             unclaimed: SlotSet::new(),
+            orphaned: Vec::new(),
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
         }
@@ -37,6 +40,26 @@ impl Slots {
     /// How many have an owner.
     pub(super) fn assigned(&self) -> usize {
         self.assigned
+    }
+
+    /// How many nodes have had slots whose owners are not known yet: there are so many more owners, at most.
+    pub(super) fn unknown_owners(&self) -> usize {
+        self.orphaned.len()
+    }
+
+    fn note_found(&mut self, slot: u16) {
+        let is_all = |slots: &mut SlotSet| {
+            slots.has(slot) && {
+                slots.remove(slot);
+                slots.is_empty()
+            }
+        };
+        self.orphaned.retain_mut(|slots| !is_all(slots));
+    }
+
+    /// Nobody is known any more.
+    pub(super) fn forget_orphaned(&mut self) {
+        self.orphaned.clear();
     }
 
     /// No slot is on its way any more.
@@ -68,8 +91,18 @@ impl Cluster {
         self.slots.set_owner(slot, owner.map_or(NO_NODE, |ix| ix as u16));
         if let Some(ix) = owner {
             self.give(slot, ix);
+            self.slots.note_found(slot);
         }
         self.routes_changed();
+    }
+
+    /// A node is a primary no more; who has its slots will be heard.
+    pub(super) fn orphan_all(&mut self, ix: Ix) {
+        let slots = self.nodes[ix].slots.clone();
+        self.unassign_all(ix);
+        if !slots.is_empty() {
+            self.slots.orphaned.push(slots);
+        }
     }
 
     /// Notes a slot at its new owner. Its first slot makes it one that replicas may migrate to, if others have replicas.

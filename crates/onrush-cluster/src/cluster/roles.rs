@@ -25,9 +25,9 @@ impl Cluster {
         }
     }
 
-    fn make_replica(&mut self, ix: Ix, primary: NodeId) {
+    pub(super) fn make_replica(&mut self, ix: Ix, primary: NodeId) {
         if self.nodes[ix].is_primary() {
-            self.unassign_all(ix);
+            self.orphan_all(ix);
             let node = &mut self.nodes[ix];
             node.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
             node.flags.insert(Flags::REPLICA);

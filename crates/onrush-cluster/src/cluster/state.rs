@@ -34,7 +34,7 @@ impl Default for State {
 }
 
 impl State {
-    /// A majority of the primaries with slots.
+    /// A majority of the primaries with slots, as far as they are known.
     pub(super) fn quorum(&self) -> usize {
         self.size / 2 + 1
     }

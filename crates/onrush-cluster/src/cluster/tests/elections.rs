@@ -200,6 +200,30 @@ fn a_primary_does_not_tell_its_offset_before_its_clients_are_held() {
 }
 
 #[test]
+fn whoever_hears_first_that_primaries_are_no_more_needs_as_many_votes_as_before() {
+    let mut mesh = Mesh::formed(5, 1);
+    let ids = [5, 6, 7].map(|nth| mesh.id(nth));
+    let old: Vec<_> = (0..3).filter_map(|nth| mesh.members[9].cluster.find(mesh.id(nth))).collect();
+    let now = mesh.now();
+    let cluster = &mut mesh.members[9].cluster;
+    cluster.begin(now);
+    assert_eq!(cluster.needed_votes(), 3);
+    old.iter().zip(ids).for_each(|(ix, id)| cluster.make_replica(*ix, id));
+    cluster.update_state();
+    assert_eq!((cluster.state.size, cluster.needed_votes()), (2, 3));
+    // Two of them are known again, one with the slots of one that was.
+    for (nth, id) in ids.into_iter().enumerate().skip(1) {
+        let ix = cluster.find(id).unwrap();
+        cluster.make_primary(ix);
+        let first = 16_384 * nth / 5;
+        let claimed = (first..16_384 * (nth + 1) / 5).map(|slot| slot as u16).collect();
+        cluster.claim(ix, 20 + nth as u64, &claimed);
+        cluster.update_state();
+    }
+    assert_eq!((cluster.state.size, cluster.needed_votes(), cluster.slots.unknown_owners()), (4, 3, 1));
+}
+
+#[test]
 fn a_manual_failover_that_takes_too_long_ends() {
     let mut mesh = Mesh::formed(3, 1);
     mesh.members[1].asked.offset = 500;
