@@ -259,6 +259,8 @@ fn a_node_whose_slots_another_takes_serves_none_of_them_though_a_command_is_unde
             let reply = node.text(command);
             assert!(reply.starts_with("MOVED ") && reply.ends_with(&to), "{command}: {reply}");
         }
+        let reply = node.text("EVAL \"return redis.call('SET', 'written-0', 3)\" 0");
+        assert!(reply.contains("Script attempted to access a non local key in a cluster node"), "{reply}");
         assert!(!moves.is_finished());
         elsewhere.signal("CONT");
         let _ = moves.join();

@@ -230,18 +230,27 @@ fn a_primary_serves_whoever_comes_again() {
 
 #[test]
 fn what_is_for_a_database_that_is_not_here_changes_no_other() {
+    [false, true].into_iter().for_each(select_what_is_not_there);
+}
+
+fn select_what_is_not_there(in_transaction: bool) {
     let primary = start_primary(Oracle::Newer, &[]);
     let replica = start_replica(&primary, &["--databases", "4"]);
     let (mut theirs, mut ours) = (primary.connect(), replica.connect());
     theirs.run("SET a 1");
     assert!(is_same(&mut theirs, &mut ours));
-    theirs.pipeline(&[argv!["SELECT", "5"], argv!["SET", "b", "1"], argv!["SET", "c", "1"]]);
+    if in_transaction {
+        let lines = ["MULTI", "SET d 1", "SELECT 5", "SET b 1", "SET c 1", "EXEC"];
+        lines.into_iter().for_each(|line| assert!(!theirs.run(line).is_error(), "{line}"));
+    } else {
+        theirs.pipeline(&[argv!["SELECT", "5"], argv!["SET", "b", "1"], argv!["SET", "c", "1"]]);
+    }
     replica.expect_log("The command 'SELECT' of the primary's stream fails here");
     // All data has something for it, too.
     replica.expect_log("database 5 is out of range: there are 4 databases");
     for db in 0..4 {
         ours.call(&argv!["SELECT", db.to_string()]);
-        assert_eq!(ours.run("EXISTS b c"), Value::Int(0));
+        assert_eq!(ours.run("EXISTS b c d"), Value::Int(0));
     }
     theirs.run("DEL b c");
     assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());

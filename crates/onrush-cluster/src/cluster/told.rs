@@ -162,8 +162,9 @@ impl Cluster {
         let owner = self.primary_ix().unwrap_or(MYSELF);
         let slots = &self.nodes[owner].slots;
         let Some(told) = self.told() else { return slots.clone() };
+        // With the same epoch the bus may tell it sooner or later than the stream, and with the data comes the stream.
         let is_newest = told.epoch >= self.nodes[owner].config_epoch;
-        let has_gone = |slot| self.slots.unclaimed.has(slot) || is_newest && !told.slots.has(slot);
+        let has_gone = |slot| if is_newest { !told.slots.has(slot) } else { self.slots.unclaimed.has(slot) };
         slots.iter().filter(|slot| !has_gone(*slot)).collect()
     }
 

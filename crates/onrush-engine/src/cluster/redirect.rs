@@ -1,9 +1,12 @@
 //! Where a command belongs: whether this node may execute it, and who else.
 
+use std::sync::Arc;
+
 use onrush_lua::FunctionFlags;
 
 use crate::batch::argv::Arguments;
 use crate::clients::session::States;
+use crate::cluster::clustering::Clustering;
 use crate::cluster::refusals::{CROSS_SLOT, DOWN, NOT_SERVED, READS_ONLY, TRY_AGAIN, to_node};
 use crate::cluster::routes::{NOBODY, Routes};
 use crate::cluster::slotted::{Slotted, slot_of};
@@ -107,22 +110,25 @@ pub(crate) fn redirect(ctx: &Ctx<'_>, command: &Command) -> Option<CommandError>
     if !wanted.is_crossing && cluster.is_slot_free(wanted.slot) {
         return None;
     }
-    let routes = cluster.routes();
-    if cluster.is_stopped()
-        && let Some(refusal) = refusal_while_down(&routes, &wanted)
-    {
-        return Some(refusal);
-    }
-    let next = cluster.next_routes().map(|next| (way(&next, &wanted), next));
-    let (way, routes) = match next.filter(|(way, _)| matches!(way, Way::Moved(_) | Way::Refused(_))) {
-        Some(refused) => refused,
-        None => (way(&routes, &wanted), routes),
-    };
+    let (way, routes) = way_to_begin(cluster, &wanted);
     match way {
         Way::Here | Way::IfPresent { .. } | Way::IfArrived => None,
         Way::Moved(owner) => Some(to_node(ctx.session.handle.is_encrypted(), &routes, "MOVED", wanted.slot, owner)),
         Way::Refused(refusal) => Some(refusal),
     }
+}
+
+/// The way of a command that has not begun, and the routes that say so: those to come if they refuse it.
+fn way_to_begin(cluster: &Clustering, wanted: &Wanted) -> (Way, Arc<Routes>) {
+    let routes = cluster.routes();
+    if cluster.is_stopped()
+        && let Some(refusal) = refusal_while_down(&routes, wanted)
+    {
+        return (Way::Refused(refusal), routes);
+    }
+    let next = cluster.next_routes().map(|next| (way(&next, wanted), next));
+    let refused = next.filter(|(way, _)| matches!(way, Way::Moved(_) | Way::Refused(_)));
+    refused.unwrap_or_else(|| (way(&routes, wanted), routes))
 }
 
 /// What a command of this client wants; `None` if it is about no key.
@@ -177,13 +183,15 @@ const NOT_LOCAL_IN_SCRIPT: CommandError =
 const OTHER_SLOT_IN_SCRIPT: CommandError =
     CommandError::fixed("ERR Script attempted to access keys that do not hash to the same slot");
 
-/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one.
+/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one. `has_written`: it goes on to its
+/// end by the routes that it has begun with.
 #[cold]
 pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     ctx: &mut Ctx<'_>,
     command: &Command,
     argv: &A,
     slot: Option<&mut Option<u16>>,
+    has_written: bool,
 ) -> Option<CommandError> {
     let cluster = ctx.engine.cluster.as_ref()?;
     if ctx.session.is_replay {
@@ -193,7 +201,11 @@ pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     let writes = command.flags.contains(Flags::WRITE);
     let wanted = wanted_by(ctx, command, slotted, writes);
     let is_free = !slotted.is_crossing && cluster.is_slot_free(slotted.slot);
-    let way = if is_free { Way::Here } else { way(&cluster.routes(), &wanted) };
+    let way = match is_free {
+        true => Way::Here,
+        false if has_written => way(&cluster.routes(), &wanted),
+        false => way_to_begin(cluster, &wanted).0,
+    };
     let refusal = match way {
         Way::Here => None,
         Way::IfPresent { .. } | Way::IfArrived => lacks_keys(ctx, command, argv).then_some(NOT_LOCAL_IN_SCRIPT),

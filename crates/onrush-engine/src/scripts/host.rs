@@ -244,7 +244,7 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             return Ok(());
         }
         let slot = self.rules.keeps_to_slot.then_some(&mut self.slot);
-        refusal_in_script(self.ctx, command, argv, slot).map_or(Ok(()), Err)
+        refusal_in_script(self.ctx, command, argv, slot, self.has_written).map_or(Ok(()), Err)
     }
 
     fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), CommandError> {

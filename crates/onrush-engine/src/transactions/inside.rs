@@ -11,6 +11,7 @@ use crate::clients::session::States;
 use crate::cluster::under_way::look_before_queue;
 use crate::command::find_keys::find_keys;
 use crate::command::{Command, Flags};
+use crate::commands::connection::refusal_of_replay;
 use crate::commit::Commit;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
@@ -57,6 +58,12 @@ pub(crate) fn queue(ctx: &mut Ctx<'_>, planned: Option<&'static Command>, full: 
 }
 
 fn queue_command(ctx: &mut Ctx<'_>, command: &'static Command, full: bool) -> CommandResult {
+    if ctx.session.is_replay
+        && command.spec.name == "select"
+        && let Some(error) = refusal_of_replay(ctx)
+    {
+        return Err(refuse(ctx, error).into());
+    }
     if (full || command.flags.contains(Flags::NO_MULTI))
         && let Some(error) = queue_refusal(ctx, command, full)
     {

@@ -1,19 +1,22 @@
 //! Commands about slots that move as a whole, as Valkey 9 documents them, and what the source of such a move says to its
 //! target (`SYNCSLOTS`), which is Onrush's own.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use onrush_cluster::slots::SlotSet;
+use onrush_persist::threads;
 
-use crate::blocking::waiter::OnTimeout;
+use crate::blocking::waiter::{OnTimeout, Waiter};
 use crate::clients::session::States;
 use crate::cluster::facts::Facts;
 use crate::cluster::moves::import::{Importing, write_marks};
 use crate::cluster::moves::job::{Job, Side};
 use crate::commands::cluster::change::{reply_when_done, slot_range, text};
 use crate::commands::cluster::cluster;
-use crate::ctx::{CommandResult, Ctx};
+use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 
 const NO_MOVE: CommandError = CommandError::fixed("ERR no slots come over this connection");
@@ -173,17 +176,22 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
     let (engine, failure) = (ctx.engine, importing.failure());
     ctx.session.imports = Some(Box::new(importing));
     let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
+    let (told, other) = (Arc::clone(&waiter), Arc::clone(&failure));
     // This waits for the disk.
-    engine.offload.run(move || {
-        let noted = write_marks(engine);
-        failure.fetch_or(noted.is_err(), Relaxed);
-        waiter.finish(engine, |out| match &noted {
-            // The source does not look at OK.
-            Ok(()) => out.simple("ESTABLISHED"),
-            Err(error) => out.error_bytes(format!("ERR the target can't note what comes: {error}").as_bytes()),
-        });
-    });
+    let started = threads::start("slot-marks", move || end_establish(engine, &told, &other, write_marks(engine)));
+    if let Err(error) = started {
+        end_establish(engine, &waiter, &failure, Err(error));
+    }
     Ok(())
+}
+
+fn end_establish(engine: &'static Engine, waiter: &Arc<Waiter>, failure: &AtomicBool, noted: io::Result<()>) {
+    failure.fetch_or(noted.is_err(), Relaxed);
+    waiter.finish(engine, |out| match &noted {
+        // The source does not look at OK.
+        Ok(()) => out.simple("ESTABLISHED"),
+        Err(error) => out.error_bytes(format!("ERR the target can't note what comes: {error}").as_bytes()),
+    });
 }
 
 /// The slots are this node's from here on. The reply comes when that is saved and holds. `milliseconds`: how long after PREPARE

@@ -161,18 +161,28 @@ pub(crate) fn echo(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `SELECT index`
 pub(crate) fn select(ctx: &mut Ctx<'_>) -> CommandResult {
-    let parsed = parse_db(ctx.arg(1), ctx.engine.keyspace.databases());
-    if parsed.is_err() && ctx.session.is_replay {
-        // What follows in a log or a stream would change another database.
-        ctx.session.states.insert(States::CLOSES);
+    if ctx.session.is_replay
+        && let Some(refusal) = refusal_of_replay(ctx)
+    {
+        return Err(refusal.into());
     }
-    let db = match parsed {
+    let db = match parse_db(ctx.arg(1), ctx.engine.keyspace.databases()) {
         Err(error) if ctx.engine.cluster.is_some() && error == error::DB_INDEX => return Err(NO_SELECT.into()),
         parsed => parsed?,
     };
     ctx.select(db);
     ctx.out.ok();
     Ok(())
+}
+
+/// Ends a log or a stream that selects no database of this server: what follows would change another one.
+#[cold]
+pub(crate) fn refusal_of_replay(ctx: &mut Ctx<'_>) -> Option<CommandError> {
+    let refusal = parse_db(ctx.arg(1), ctx.engine.keyspace.databases()).err();
+    if refusal.is_some() {
+        ctx.session.states.insert(States::CLOSES);
+    }
+    refusal
 }
 
 fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {

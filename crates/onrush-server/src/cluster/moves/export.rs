@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use onrush_engine::cluster::facts::Facts;
 use onrush_engine::cluster::moves::job::{Job, Side, Stage};
 use onrush_engine::cluster::moves::stream::MoveStream;
+use onrush_engine::cluster::routes::Routes;
 use onrush_engine::settings::Hold;
 use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::SinkId;
@@ -450,6 +451,10 @@ impl Export {
         self.with(|state| {
             state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
             state.cluster.end_hand_over();
+            // Whatever the bus waits for.
+            if let Some(clustering) = &self.server.cluster {
+                clustering.announce(Arc::new(Routes::of(&state.cluster)));
+            }
             Ok(())
         })?;
         let Some(cluster) = &self.server.cluster else { return Ok(()) };
