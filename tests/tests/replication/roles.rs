@@ -102,6 +102,8 @@ fn the_role_changes_there_and_back() {
         let start = format!("{}:{role} ", replica.pid());
         replica.log().lines().filter(|line| line.starts_with(&start) && line.contains(message)).count()
     };
+    // The log is written behind the reply.
+    wait_until("all is told", || marks("S", "is a replica of") == 20 && marks("M", "is a primary") == 20);
     assert_eq!((marks("S", "is a replica of"), marks("M", "is a replica of")), (20, 0));
     assert_eq!((marks("S", "is a primary"), marks("M", "is a primary")), (0, 20));
     ours.call(&argv!["SLAVEOF", "127.0.0.1", port.as_str()]);

@@ -6,10 +6,9 @@ use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
 use crate::slots::SlotSet;
 
-pub(super) const BEEN_AWAY: &str =
-    "CLUSTERDOWN This node has been away, and its slots may be another's. Try again later";
+const BEEN_AWAY: &str = "CLUSTERDOWN This node has been away, and its slots may be another's. Try again later";
 
-pub(super) const HANDS_OVER: &str = "TRYAGAIN Slots of this node are being handed over to another one";
+const HANDS_OVER: &str = "TRYAGAIN Slots of this node are being handed over to another one";
 
 const TAKEN_OVER: &str = "TRYAGAIN A replica of this node is taking over";
 

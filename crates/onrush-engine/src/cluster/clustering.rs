@@ -150,21 +150,21 @@ impl Clustering {
     }
 
     /// The node knows of new routes, which are to be published as soon as no command is under way: what they refuse is refused
-    /// from now on. Programs go on to their ends. O(slots / 64).
+    /// from now on. Scripts that have written go on to their ends. O(slots).
     pub fn announce(&self, next: Arc<Routes>) {
         let mut known = self.routes.write();
         known.next = Some(next);
         self.set_bits(&known);
     }
 
-    /// This node has not heard of itself for long, and another one may have taken over: clients begin no command. O(slots / 64).
+    /// This node has not heard of itself for long, and another one may have taken over: clients begin no command. O(slots).
     pub fn stop(&self) {
         let known = self.routes.write();
         self.is_stopped.store(true, Relaxed);
         self.set_bits(&known);
     }
 
-    /// It has heard of itself, and the routes are as they are known. O(slots / 64).
+    /// It has heard of itself, and the routes are as they are known. O(slots).
     pub fn go_on(&self) {
         let known = self.routes.write();
         self.is_stopped.store(false, Relaxed);
@@ -177,7 +177,7 @@ impl Clustering {
         self.is_stopped.load(Relaxed)
     }
 
-    /// New routes. The calling thread has the whole keyspace. Later ones that were announced go on refusing. O(slots / 64).
+    /// New routes. The calling thread has the whole keyspace. Later ones that were announced go on refusing. O(slots).
     pub(crate) fn publish(&self, routes: Arc<Routes>) {
         let mut known = self.routes.write();
         known.next.take_if(|next| Arc::ptr_eq(next, &routes));

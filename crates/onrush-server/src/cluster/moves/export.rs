@@ -391,7 +391,8 @@ impl Export {
     }
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
-    /// that is known, or the target has failed, or twice the time has gone by after which a node counts as failed.
+    /// that is known, or a target without replicas has failed, or twice the time has gone by after which a node counts as failed, and
+    /// [`ELECTION_MAX`] more if it has replicas.
     /// `false`: it can't just now.
     async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
