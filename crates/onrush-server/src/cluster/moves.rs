@@ -219,9 +219,9 @@ fn export(server: &'static Server, job: Job) {
             tracing::info!("Slots {ranges} are {target}'s: {report}, in {took:.2} s");
             (Stage::Done, String::new())
         }
-        Err(_) if cluster.moves.is_unwanted(&name) => {
+        Err(_) if cluster.moves.is_cancelled(&name) => {
             tracing::info!("Slots {ranges} stay here, as a client wants");
-            (Stage::Cancelled, String::new())
+            return;
         }
         Err(why) => {
             tracing::warn!("Slots {ranges} stay here: {why}");

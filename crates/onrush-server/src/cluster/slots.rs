@@ -333,3 +333,44 @@ fn change_role(server: &'static Server, primary: Option<Primary>) {
     // It ends when the other end is dropped.
     let _: Result<(), _> = told.recv();
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    fn routes(own: u16) -> Arc<Routes> {
+        Arc::new(Routes { own: [own].into_iter().collect(), ..Routes::default() })
+    }
+
+    fn change(own: u16, told: &Arc<AtomicUsize>) -> Change {
+        let told = Arc::clone(told);
+        let done: Done = Box::new(move |_| {
+            told.fetch_add(1, Relaxed);
+        });
+        Change { routes: Some(routes(own)), done: vec![done], ..Change::default() }
+    }
+
+    #[test]
+    fn routes_that_wait_make_place_for_later_ones_and_all_are_told() {
+        let (queue, told) = (Queue::default(), Arc::new(AtomicUsize::new(0)));
+        (0..1000).for_each(|own| queue.push(change(own, &told)));
+        // Slots whose keys are to go stay where they are in the order.
+        queue.push(Change { lost: vec![7], ..change(2000, &told) });
+        queue.push(change(3000, &told));
+        // Who only waits for what is there.
+        queue.push(Change { routes: None, ..change(0, &told) });
+        assert_eq!(queue.waiting.lock().changes.len(), 3);
+        for (own, done, lost) in [(999, 1000, 0), (2000, 1, 1), (3000, 2, 0)] {
+            assert!(!queue.is_idle());
+            let next = queue.next();
+            assert!(next.routes.is_some_and(|routes| routes.own.has(own)));
+            assert_eq!((next.done.len(), next.lost.len()), (done, lost));
+            next.done.into_iter().for_each(|done| done(Ok(())));
+        }
+        assert!(!queue.is_idle(), "the last one is being made");
+        assert_eq!(told.load(Relaxed), 1003);
+    }
+}

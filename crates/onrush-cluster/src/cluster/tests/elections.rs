@@ -237,6 +237,34 @@ fn a_manual_failover_that_takes_too_long_ends() {
 }
 
 #[test]
+fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
+    let mut mesh = Mesh::formed(3, 1);
+    let [third, first, own] = [2, 0, 1].map(|nth| mesh.id(nth).to_string());
+    mesh.members[1].asked.offset = 500;
+    let (now, asked) = (mesh.now(), mesh.members[4].asked);
+    mesh.at(1).set_slot_importing(16_000, &third, now).unwrap();
+    mesh.at(4).failover(Failover::Default, now, &asked).unwrap();
+    mesh.settle();
+    let told = Err("TRYAGAIN A replica of this node is taking over".to_owned());
+    assert_eq!(mesh.at(1).take_slots(&[5], &first, 0, now, &asked), told);
+    assert_eq!(mesh.at(1).set_slot_node(16_000, &own, now, &asked), told);
+    assert_eq!(mesh.at(1).bump_epoch(now).map(|_| ()), told);
+    let ends_move = mesh.at(1).begin_hand_over(&third);
+    assert_eq!(ends_move, Err("A replica of this node is taking over".to_owned()));
+    // Nor by a collision of epochs.
+    let before = mesh.members[1].cluster.my_config_epoch();
+    let other = mesh.members[1].cluster.find(mesh.id(0)).unwrap();
+    mesh.members[1].cluster.nodes[other].config_epoch = before;
+    mesh.pass(300);
+    assert_eq!(mesh.members[1].cluster.my_config_epoch(), before);
+    // It does not come about.
+    mesh.pass(5_300);
+    let now = mesh.now();
+    assert!(mesh.at(1).bump_epoch(now).is_ok());
+    assert!(mesh.at(1).take_slots(&[5], &first, 0, now, &asked).is_ok());
+}
+
+#[test]
 fn force_needs_votes_and_takeover_needs_nobody() {
     let mut mesh = Mesh::formed(3, 1);
     let (now, asked) = (mesh.now(), mesh.members[4].asked);

@@ -87,7 +87,7 @@ pub struct Job {
     pub message: String,
     /// The client that an import comes from.
     pub(super) client: u64,
-    /// Whether a client wants it to end; of an import, whether nothing comes any more and what has come is to be deleted.
+    /// Of an import: whether nothing comes any more and what has come is to be deleted.
     pub(super) is_unwanted: bool,
     /// Whether it has failed, for the connection of an import.
     pub(super) failed: Arc<AtomicBool>,

@@ -165,21 +165,25 @@ impl Moves {
         }
     }
 
-    /// Ends all moves from here that are not being handed over. O(moves).
-    pub fn cancel_exports(&self, now_s: i64) {
+    /// Cancels all moves from here that are not being handed over, and returns how many are. Whoever sends slots looks from time
+    /// to time whether its move goes on, and always before the hand-over. O(moves).
+    pub fn cancel_exports(&self, now_s: i64) -> usize {
         let mut jobs = self.jobs.lock();
-        let is_free = |job: &&mut Job| job.stage != Stage::HandsOver && !job.stage.is_over();
-        for job in jobs.iter_mut().filter(|job| job.side == Side::Export).filter(is_free) {
-            if job.stage == Stage::Waits {
+        let mut handed_over = 0;
+        for job in jobs.iter_mut().filter(|job| job.side == Side::Export && !job.stage.is_over()) {
+            if job.stage == Stage::HandsOver {
+                handed_over += 1;
+            } else {
                 (job.stage, job.updated_s) = (Stage::Cancelled, now_s);
             }
-            job.is_unwanted = true;
         }
+        handed_over
     }
 
-    /// Whether a client wants a move from here to end.
-    pub fn is_unwanted(&self, name: &str) -> bool {
-        find(&mut self.jobs.lock(), name, Side::Export).is_some_and(|job| job.is_unwanted)
+    /// Whether a client has ended a move from here.
+    pub fn is_cancelled(&self, name: &str) -> bool {
+        // One that is over may have made room for later ones.
+        find(&mut self.jobs.lock(), name, Side::Export).is_none_or(|job| job.stage == Stage::Cancelled)
     }
 
     /// The stage of a move.
@@ -358,9 +362,12 @@ mod tests {
         let Some(Work::Export(first)) = moves.next(Duration::ZERO, 2) else { panic!() };
         assert_eq!((first.name.as_str(), first.ranges().as_str(), first.stage), ("a", "0-9", Stage::Connects));
         assert!(moves.next(Duration::ZERO, 2).is_none());
-        moves.cancel_exports(3);
+        moves.set_stage("a", Side::Export, Stage::HandsOver, "", 3);
+        assert_eq!(moves.cancel_exports(3), 1);
         assert_eq!(moves.stage("b", Side::Export), Some(Stage::Cancelled));
-        assert!(moves.is_unwanted("a"));
+        assert!(moves.is_cancelled("b") && !moves.is_cancelled("a") && moves.is_cancelled("forgotten"));
+        moves.set_stage("b", Side::Export, Stage::HandsOver, "", 4);
+        assert!(moves.is_cancelled("b"));
         moves.set_stage("a", Side::Export, Stage::Done, "", 4);
         moves.set_stage("a", Side::Export, Stage::Failed, "too late", 5);
         assert_eq!(moves.stage("a", Side::Export), Some(Stage::Done));

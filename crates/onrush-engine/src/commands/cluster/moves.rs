@@ -22,6 +22,7 @@ use crate::error::{self, CommandError};
 const NO_MOVE: CommandError = CommandError::fixed("ERR no slots come over this connection");
 const TOO_LATE: &str = "ERR the source may not wait for this any more";
 const NO_FILE: CommandError = CommandError::fixed("ERR this node can't write its file of nodes");
+const HANDED_OVER: CommandError = CommandError::fixed("ERR The target of a migration is taking over: it goes on");
 const FAILED: CommandError = CommandError::fixed("ERR the migration has failed");
 
 fn now_s(ctx: &Ctx<'_>) -> i64 {
@@ -78,8 +79,11 @@ pub(crate) fn migrateslots(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `CLUSTER CANCELSLOTMIGRATIONS`
 pub(crate) fn cancelslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
-    cluster(ctx)?.moves.cancel_exports(now_s(ctx));
-    ctx.out.ok();
+    match cluster(ctx)?.moves.cancel_exports(now_s(ctx)) {
+        0 => ctx.out.ok(),
+        // One is sent at a time.
+        _ => return Err(HANDED_OVER.into()),
+    }
     Ok(())
 }
 

@@ -155,7 +155,7 @@ impl Export {
     /// Whether it may go on.
     fn check(&self) -> Result<(), String> {
         let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
-        if cluster.moves.is_unwanted(&self.job.name) {
+        if cluster.moves.is_cancelled(&self.job.name) {
             return Err("a client wants it to end".to_owned());
         }
         let checked = self.with(|state| state.cluster.check_export(&self.slots, &self.job.target));
@@ -441,6 +441,9 @@ impl Export {
             } else if is_closed && !has_replicas && self.check().is_err() {
                 break;
             }
+        }
+        if told.is_some() {
+            return self.give().map(|()| true);
         }
         Err("the target has not said that it has taken over".to_owned())
     }
