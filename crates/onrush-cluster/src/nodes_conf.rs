@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 
 use crate::node::{Address, Flags, NodeId};
-use crate::slots::SLOTS;
+use crate::slots::{self, SLOTS, SlotSet, ranges_text};
 
 /// Names of flags, in the order in which they stand.
 const FLAG_NAMES: [(Flags, &str); 8] = [
@@ -88,6 +88,8 @@ pub struct NodesConf {
     pub last_vote_epoch: u64,
     /// The primary whose place the node has taken, if that one may not have heard of it.
     pub predecessor: Option<NodeId>,
+    /// The slots of each node that is a primary no more, as far as it is not known whose they are.
+    pub orphaned: Vec<SlotSet>,
 }
 
 impl NodesConf {
@@ -109,9 +111,9 @@ impl NodesConf {
             }
         }
         let expected = "vars currentEpoch <number> lastVoteEpoch <number>";
-        let Vars { current_epoch, last_vote_epoch, predecessor } =
+        let Vars { current_epoch, last_vote_epoch, predecessor, orphaned } =
             found.ok_or(ConfError { line: nodes.len() + 1, expected })?;
-        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor })
+        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor, orphaned })
     }
 }
 
@@ -119,6 +121,7 @@ struct Vars {
     current_epoch: u64,
     last_vote_epoch: u64,
     predecessor: Option<NodeId>,
+    orphaned: Vec<SlotSet>,
 }
 
 /// Names with values. What other names say is for others, as in redis-server.
@@ -130,11 +133,18 @@ fn parse_vars(vars: &str) -> Option<Vars> {
         current_epoch: value("currentEpoch")?.parse().ok()?,
         last_vote_epoch: value("lastVoteEpoch")?.parse().ok()?,
         predecessor: value(PREDECESSOR).map(str::parse).transpose().ok()?,
+        orphaned: value(ORPHANED).map_or(Some(Vec::new()), parse_orphaned)?,
     })
 }
 
 /// Onrush's own; redis-server passes over it.
 const PREDECESSOR: &str = "onrushPredecessor";
+const ORPHANED: &str = "onrushOrphaned";
+
+/// `0-99,200-200/300-300`
+fn parse_orphaned(word: &str) -> Option<Vec<SlotSet>> {
+    word.split('/').map(|ranges| slots::parse_ranges(&ranges.replace(',', " "))).collect()
+}
 
 impl fmt::Display for NodesConf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,6 +152,10 @@ impl fmt::Display for NodesConf {
         write!(f, "vars currentEpoch {} lastVoteEpoch {}", self.current_epoch, self.last_vote_epoch)?;
         if let Some(id) = self.predecessor {
             write!(f, " {PREDECESSOR} {id}")?;
+        }
+        if !self.orphaned.is_empty() {
+            let each: Vec<String> = self.orphaned.iter().map(|slots| ranges_text(slots).replace(' ', ",")).collect();
+            write!(f, " {ORPHANED} {}", each.join("/"))?;
         }
         writeln!(f)
     }

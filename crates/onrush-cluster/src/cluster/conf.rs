@@ -93,6 +93,10 @@ impl Cluster {
         self.current_epoch = highest;
         self.last_vote_epoch = conf.last_vote_epoch;
         self.predecessor = Predecessor::of(conf.predecessor, self.now.mono_ms);
+        for slots in &conf.orphaned {
+            let unknown = slots.iter().filter(|slot| self.slots.owner(*slot).is_none()).collect();
+            self.slots.orphan(unknown, self.now.mono_ms);
+        }
         Ok(())
     }
 
@@ -104,6 +108,7 @@ impl Cluster {
             current_epoch: self.current_epoch,
             last_vote_epoch: self.last_vote_epoch,
             predecessor: self.predecessor.node.map(|(id, _)| id),
+            orphaned: self.slots.orphaned(),
         }
     }
 

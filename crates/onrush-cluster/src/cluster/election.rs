@@ -96,17 +96,11 @@ impl Cluster {
             self.tell_reason(Reason::Expired);
         } else if !self.election.is_sent {
             self.ask_for_votes(is_manual);
-        } else if self.election.voters.len() >= self.needed_votes() {
+        } else if self.election.voters.len() >= self.quorum() {
             self.win();
         } else {
             self.tell_reason(Reason::Votes);
         }
-    }
-
-    /// A majority of the primaries with slots. A node that has been away may hear first that primaries are such no more, and later
-    /// who is: it must not take the few that are left for all, whose votes others need as well.
-    pub(super) fn needed_votes(&self) -> usize {
-        (self.state.size + self.slots.unknown_owners()) / 2 + 1
     }
 
     /// Whether its data is older than an operator allows.

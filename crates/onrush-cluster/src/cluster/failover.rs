@@ -82,7 +82,8 @@ impl Cluster {
         if self.nodes[MYSELF].is_primary() {
             return;
         }
-        if !self.manual.can_start && self.manual.wanted_offset.is_some_and(|offset| offset == self.offset) {
+        // No client's command can come behind that while the primary holds its clients, but what it tells its replicas may.
+        if !self.manual.can_start && self.manual.wanted_offset.is_some_and(|offset| offset <= self.offset) {
             self.manual.can_start = true;
             self.notice("All master replication stream processed, manual failover can start.");
         }

@@ -48,6 +48,7 @@ pub use actions::{Action, Host, Level, LinkId, Now, PrimaryLink};
 pub use conf::RestoreError;
 pub use nodes::NODES_MAX;
 pub use options::{Endpoint, Options};
+pub use whole_slots::epoch_in;
 
 use crate::node::{Address, Flags, NodeId};
 use nodes::{MYSELF, Node, Nodes};
@@ -302,6 +303,10 @@ impl Cluster {
     /// What an event ends with.
     fn end(&mut self, host: Option<&dyn Host>) {
         self.leave_chain();
+        // Votes are counted by the owners that are known now.
+        if self.state.must_update {
+            self.update_state();
+        }
         if let Some(host) = host {
             self.advance_failover(host);
         }

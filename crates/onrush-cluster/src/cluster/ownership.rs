@@ -8,6 +8,15 @@ use super::view::NO_NODE;
 use crate::node::{Flags, NodeId};
 use crate::slots::{SLOTS, SlotSet};
 
+/// As many nodes with slots as there can be.
+const ORPHANED_MAX: usize = SLOTS as usize;
+
+/// What a node had that is a primary no more.
+struct Orphaned {
+    slots: SlotSet,
+    since_ms: u64,
+}
+
 /// The owner of each slot, and slots on their way from or to this node.
 pub(super) struct Slots {
     owners: Box<[u16]>,
@@ -15,7 +24,7 @@ pub(super) struct Slots {
     /// Slots whose owner does not claim them any more.
     pub(super) unclaimed: SlotSet,
     /// The slots of each node that is a primary no more, as far as nobody has claimed them since.
-    orphaned: Vec<SlotSet>,
+    orphaned: Vec<Orphaned>,
     pub(super) migrating: BTreeMap<u16, NodeId>,
     pub(super) importing: BTreeMap<u16, NodeId>,
 }
@@ -42,9 +51,21 @@ impl Slots {
         self.assigned
     }
 
-    /// How many nodes have had slots whose owners are not known yet: there are so many more owners, at most.
+    /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners.
     pub(super) fn unknown_owners(&self) -> usize {
         self.orphaned.len()
+    }
+
+    /// The slots of these, as the file of nodes has them.
+    pub(super) fn orphaned(&self) -> Vec<SlotSet> {
+        self.orphaned.iter().map(|orphaned| orphaned.slots.clone()).collect()
+    }
+
+    /// Nobody is known yet who has these.
+    pub(super) fn orphan(&mut self, slots: SlotSet, since_ms: u64) {
+        if !slots.is_empty() && self.orphaned.len() < ORPHANED_MAX {
+            self.orphaned.push(Orphaned { slots, since_ms });
+        }
     }
 
     fn note_found(&mut self, slot: u16) {
@@ -54,7 +75,12 @@ impl Slots {
                 slots.is_empty()
             }
         };
-        self.orphaned.retain_mut(|slots| !is_all(slots));
+        self.orphaned.retain_mut(|orphaned| !is_all(&mut orphaned.slots));
+    }
+
+    /// Those that nobody has claimed since are nobody's.
+    pub(super) fn forget_orphaned_since(&mut self, since_ms: u64) {
+        self.orphaned.retain(|orphaned| orphaned.since_ms > since_ms);
     }
 
     /// Nobody is known any more.
@@ -100,9 +126,7 @@ impl Cluster {
     pub(super) fn orphan_all(&mut self, ix: Ix) {
         let slots = self.nodes[ix].slots.clone();
         self.unassign_all(ix);
-        if !slots.is_empty() {
-            self.slots.orphaned.push(slots);
-        }
+        self.slots.orphan(slots, self.now.mono_ms);
     }
 
     /// Notes a slot at its new owner. Its first slot makes it one that replicas may migrate to, if others have replicas.

@@ -16,13 +16,14 @@ impl Cluster {
     /// CLUSTER SETSLOT MIGRATING.
     ///
     /// # Errors
-    /// The slot is another's, or the target no primary.
+    /// The slot is another's, or the target no primary, or a replica takes over.
     pub fn set_slot_migrating(&mut self, slot: u16, id: &str, now: Now) -> Done {
         self.begin_slot(now)?;
         if self.slots.owner(slot) != Some(MYSELF) {
             return Err(format!("ERR I'm not the owner of hash slot {slot}"));
         }
         let ix = self.other_end(id)?;
+        self.check_no_failover()?;
         self.slots.migrating.insert(slot, self.nodes[ix].id);
         self.end_mark();
         Ok(())
@@ -74,6 +75,9 @@ impl Cluster {
                 "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
             ));
         }
+        if was_mine && ix != MYSELF {
+            self.check_no_failover()?;
+        }
         if host.keys_in_slot(slot) == 0 {
             self.slots.migrating.remove(&slot);
         }
@@ -99,6 +103,11 @@ impl Cluster {
         if self.hands_over.is_some() {
             return Err(HANDS_OVER.to_owned());
         }
+        self.check_no_failover()
+    }
+
+    /// Whether no replica takes over, which would not hear any more which slots have gone.
+    fn check_no_failover(&self) -> Done {
         if self.manual.replica.is_some() { Err(TAKEN_OVER.to_owned()) } else { Ok(()) }
     }
 

@@ -33,14 +33,16 @@ impl Default for State {
     }
 }
 
-impl State {
-    /// A majority of the primaries with slots, as far as they are known.
-    pub(super) fn quorum(&self) -> usize {
-        self.size / 2 + 1
-    }
-}
+/// Slots that nobody claims for so many node timeouts, while a majority is heard, are nobody's.
+const ORPHAN_TIMEOUTS: u64 = 4;
 
 impl Cluster {
+    /// A majority of the primaries with slots. A node that has been away may hear first that primaries are such no more, and later
+    /// who is: it must not take the few that are left for all.
+    pub(super) fn quorum(&self) -> usize {
+        (self.state.size + self.slots.unknown_owners()) / 2 + 1
+    }
+
     /// Looks whether the cluster is up. O(nodes).
     pub(super) fn update_state(&mut self) {
         let now_ms = self.now.mono_ms;
@@ -55,9 +57,12 @@ impl Cluster {
         if is_waiting {
             return;
         }
-        let has_majority = reachable >= self.state.quorum();
+        let has_majority = reachable >= self.quorum();
         if !has_majority {
             self.state.minority_ms = Some(now_ms);
+        } else if let Some(since_ms) = now_ms.checked_sub(self.options.node_timeout_ms.saturating_mul(ORPHAN_TIMEOUTS))
+        {
+            self.slots.forget_orphaned_since(since_ms);
         }
         self.set_state(has_majority && self.covers_slots());
     }

@@ -54,7 +54,7 @@ impl Cluster {
         self.tell_paused_offset();
         self.migrate_replica();
         self.vote_late();
-        self.state.must_update |= !self.state.is_up;
+        self.state.must_update |= !self.state.is_up || self.slots.unknown_owners() > 0;
         self.end(Some(host));
     }
 

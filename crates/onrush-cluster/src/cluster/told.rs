@@ -99,14 +99,14 @@ impl Cluster {
         self.routes_changed();
     }
 
-    /// Tells replicas what has changed. While one takes over, the stream stands still.
+    /// Tells replicas what has changed. When one that takes over knows how far it has to come, the stream stands still.
     pub(super) fn tell_action(&mut self) -> Option<Action> {
         let myself = &self.nodes[MYSELF];
         if !myself.is_primary() {
             self.telling = None;
             return None;
         }
-        if self.manual.replica.is_some() {
+        if self.manual.is_paused {
             return None;
         }
         let telling = Told {

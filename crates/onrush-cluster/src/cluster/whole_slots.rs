@@ -8,9 +8,17 @@ use super::Cluster;
 use super::actions::{Host, Now};
 use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
-use super::receive::EPOCH_TAKEN_MAX;
+use super::receive::{EPOCH_MAX, EPOCH_TAKEN_MAX};
 use super::view::RouteNode;
 use crate::node::Flags;
+
+/// What a target says that knows of an epoch as high as the one that it is to take.
+const EPOCH_TAKEN: &str = "TRYAGAIN The current epoch is already ";
+
+/// The epoch that such an error names.
+pub fn epoch_in(error: &str) -> Option<u64> {
+    error.strip_prefix(EPOCH_TAKEN)?.parse().ok()
+}
 
 impl Cluster {
     /// Whether slots may go from here to a node. O(slots named).
@@ -36,16 +44,45 @@ impl Cluster {
     }
 
     /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
-    /// until [`Cluster::end_hand_over`]. Returns this node's epoch, which the target's must be above.
+    /// until [`Cluster::end_hand_over`]. Returns the epoch by which the target is to claim them: this node knows of none as high.
     ///
     /// # Errors
-    /// A replica takes over, which says that it has them. The target is unknown.
+    /// A replica takes over, which says that it has them. The target is unknown. There is no such epoch.
     pub fn begin_hand_over(&mut self, target: &str) -> Result<u64, String> {
         if self.manual.replica.is_some() {
             return Err("A replica of this node is taking over".to_owned());
         }
+        if self.current_epoch >= EPOCH_MAX {
+            return Err("There is no higher configEpoch".to_owned());
+        }
         self.hands_over = Some(self.nodes[self.known(target)?].id);
-        Ok(self.nodes[MYSELF].config_epoch)
+        self.current_epoch += 1;
+        self.save(false);
+        Ok(self.current_epoch)
+    }
+
+    /// The highest epoch that one message brings this node to.
+    fn epoch_heard_max(&self) -> u64 {
+        EPOCH_TAKEN_MAX.max((self.current_epoch + 1).min(EPOCH_MAX))
+    }
+
+    /// Another node says that there is an epoch as high as this.
+    pub fn hear_epoch(&mut self, epoch: u64) {
+        self.current_epoch = self.current_epoch.max(epoch.min(self.epoch_heard_max()));
+    }
+
+    /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows: with an epoch above the one
+    /// that it has given the target, this node keeps them, also if that one comes back and has them. Clients must not go on before
+    /// that is saved.
+    pub fn keep_slots(&mut self, now: Now, host: &dyn Host) {
+        self.begin_with(now, host);
+        if self.take_epoch().is_some() {
+            self.notice("configEpoch updated after a hand-over of slots that was not answered");
+            self.changed();
+            self.routes_changed();
+            self.broadcast_pong();
+        }
+        self.end(Some(host));
     }
 
     /// Whether it is open for a moment whose slots of this node are.
@@ -76,23 +113,25 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes slots over whose data has come: all are told, with an epoch that wins over the source's, which is at most `above`.
+    /// Takes slots over whose data has come: all are told, with the epoch that the source has given, which wins over its own.
     /// O(slots named + nodes).
     ///
     /// # Errors
-    /// They are not the source's any more, or there is no such epoch. TRYAGAIN: this node hands slots over itself; with a new epoch
-    /// it would claim them again.
-    pub fn take_slots(&mut self, slots: &[u16], source: &str, above: u64, now: Now, host: &dyn Host) -> Done {
+    /// They are not the source's any more, or the epoch is too high. TRYAGAIN: this node hands slots over itself; with a new epoch
+    /// it would claim them again. Or it knows of such a high epoch, and says which one ([`epoch_in`]).
+    pub fn take_slots(&mut self, slots: &[u16], source: &str, epoch: u64, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
         self.check_new_epoch()?;
         self.check_import(slots, source)?;
-        if above > self.current_epoch.max(EPOCH_TAKEN_MAX) {
-            return Err(format!("ERR The source's epoch {above} is too high"));
+        if epoch > self.epoch_heard_max() {
+            return Err(format!("ERR The source's epoch {epoch} is too high"));
         }
-        self.current_epoch = self.current_epoch.max(above);
-        // Always a new one: by it a replica knows that what the bus tells is newer than what it has of the stream. With the same
-        // epoch as the source, one of the two would take a new one later, and that may be the source.
-        self.take_epoch().ok_or("ERR There is no higher configEpoch")?;
+        if epoch <= self.current_epoch {
+            return Err(format!("{EPOCH_TAKEN}{}", self.current_epoch));
+        }
+        // Always a new one: by it a replica knows that what the bus tells is newer than what it has of the stream. And none above
+        // the source's: the source knows how to keep the slots if it hears nothing of this.
+        (self.current_epoch, self.nodes[MYSELF].config_epoch) = (epoch, epoch);
         slots.iter().for_each(|slot| self.assign(*slot, Some(MYSELF)));
         self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
         self.changed();

@@ -49,9 +49,10 @@ pub struct Clustering {
 #[derive(Default)]
 struct Known {
     now: Arc<Routes>,
-    /// The latest ones that the node knows of. They hold when no command is under way; until then clients begin none that they
-    /// refuse, so that nothing is acknowledged long after another node may have taken over.
-    next: Option<Arc<Routes>>,
+    /// Those that the node knows of, in the order in which they are to hold: when no command is under way. Until then clients
+    /// begin none that one of them refuses, so that nothing is acknowledged long after another node may have taken over. Later ones
+    /// may allow it again; but what comes with those before them, as another role, would undo it.
+    next: Vec<Arc<Routes>>,
 }
 
 fn no_slots() -> Box<[AtomicU64; WORDS]> {
@@ -143,17 +144,24 @@ impl Clustering {
         Arc::clone(&self.routes.read().now)
     }
 
-    /// Those to come.
+    /// Those to come, in order.
     #[inline]
-    pub(crate) fn next_routes(&self) -> Option<Arc<Routes>> {
-        if self.has_next.load(Relaxed) { self.routes.read().next.clone() } else { None }
+    pub(crate) fn next_routes(&self) -> Vec<Arc<Routes>> {
+        if self.has_next.load(Relaxed) { self.routes.read().next.clone() } else { Vec::new() }
     }
 
     /// The node knows of new routes, which are to be published as soon as no command is under way: what they refuse is refused
     /// from now on. Scripts that have written go on to their ends. O(slots).
     pub fn announce(&self, next: Arc<Routes>) {
         let mut known = self.routes.write();
-        known.next = Some(next);
+        known.next.push(next);
+        self.set_bits(&known);
+    }
+
+    /// Routes that were announced are not published, as later ones come without anything between them. O(slots).
+    pub fn withdraw(&self, routes: &Arc<Routes>) {
+        let mut known = self.routes.write();
+        known.next.retain(|next| !Arc::ptr_eq(next, routes));
         self.set_bits(&known);
     }
 
@@ -180,7 +188,9 @@ impl Clustering {
     /// New routes. The calling thread has the whole keyspace. Later ones that were announced go on refusing. O(slots).
     pub(crate) fn publish(&self, routes: Arc<Routes>) {
         let mut known = self.routes.write();
-        known.next.take_if(|next| Arc::ptr_eq(next, &routes));
+        if let Some(at) = known.next.iter().position(|next| Arc::ptr_eq(next, &routes)) {
+            known.next.drain(..=at);
+        }
         self.has_moving.store(!routes.migrating.is_empty() || !routes.importing.is_empty(), Relaxed);
         known.now = routes;
         self.set_bits(&known);
@@ -189,20 +199,32 @@ impl Clustering {
     /// The caller has the routes for itself.
     fn set_bits(&self, known: &Known) {
         let is_stopped = self.is_stopped();
-        let (now, next) = (&known.now, known.next.as_deref());
-        let set = |words: &[AtomicU64; WORDS], bits: &mut dyn Iterator<Item = u64>| {
-            words.iter().zip(bits).for_each(|(word, bits)| word.store(if is_stopped { 0 } else { bits }, Relaxed));
-        };
-        set(&self.free, &mut in_both(now.free(), next.map(Routes::free)));
-        set(&self.readable, &mut in_both(now.readable(), next.map(Routes::readable)));
-        self.has_next.store(next.is_some(), Relaxed);
+        let (mut free, mut readable) = (vec![0; WORDS], vec![0; WORDS]);
+        if !is_stopped {
+            fill(&mut free, known.now.free());
+            fill(&mut readable, known.now.readable());
+            for next in &known.next {
+                restrict(&mut free, next.free());
+                restrict(&mut readable, next.readable());
+            }
+        }
+        store(&self.free, &free);
+        store(&self.readable, &readable);
+        self.has_next.store(!known.next.is_empty(), Relaxed);
         self.version.fetch_add(1, Release);
     }
 }
 
-/// The bits that both have, if there are both.
-fn in_both(now: impl Iterator<Item = u64>, mut next: Option<impl Iterator<Item = u64>>) -> impl Iterator<Item = u64> {
-    now.map(move |word| word & next.as_mut().and_then(Iterator::next).unwrap_or(u64::MAX))
+fn fill(words: &mut [u64], bits: impl Iterator<Item = u64>) {
+    words.iter_mut().zip(bits).for_each(|(word, bits)| *word = bits);
+}
+
+fn restrict(words: &mut [u64], bits: impl Iterator<Item = u64>) {
+    words.iter_mut().zip(bits).for_each(|(word, bits)| *word &= bits);
+}
+
+fn store(to: &[AtomicU64; WORDS], words: &[u64]) {
+    to.iter().zip(words).for_each(|(word, bits)| word.store(*bits, Relaxed));
 }
 
 #[cfg(test)]
@@ -237,9 +259,19 @@ mod tests {
         clustering.announce(Arc::clone(&less));
         assert_eq!(free([0, 50, 150]), [true, false, false]);
         clustering.publish(Arc::clone(&more));
-        assert_eq!((free([0, 50, 150]), clustering.next_routes().is_some()), ([true, false, false], true));
-        clustering.publish(less);
-        assert_eq!((free([0, 50, 150]), clustering.next_routes().is_some()), ([true, false, false], false));
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true, false, false], 1));
+        clustering.publish(Arc::clone(&less));
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true, false, false], 0));
+        // Each that is to hold refuses, not the latest alone.
+        clustering.publish(Arc::clone(&more));
+        clustering.announce(Arc::clone(&less));
+        clustering.announce(Arc::clone(&more));
+        assert_eq!(free([0, 50, 150]), [true, false, false]);
+        clustering.withdraw(&less);
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true; 3], 1));
+        clustering.announce(Arc::clone(&less));
+        clustering.publish(Arc::clone(&less));
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true, false, false], 0));
         clustering.announce(Arc::clone(&more));
         assert_eq!(free([0, 50, 150]), [true, false, false], "they do not allow it yet");
         clustering.stop();

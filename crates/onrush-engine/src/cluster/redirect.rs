@@ -126,8 +126,8 @@ fn way_to_begin(cluster: &Clustering, wanted: &Wanted) -> (Way, Arc<Routes>) {
     {
         return (Way::Refused(refusal), routes);
     }
-    let next = cluster.next_routes().map(|next| (way(&next, wanted), next));
-    let refused = next.filter(|(way, _)| matches!(way, Way::Moved(_) | Way::Refused(_)));
+    let next = cluster.next_routes().into_iter().rev().map(|next| (way(&next, wanted), next));
+    let refused = next.into_iter().find(|(way, _)| matches!(way, Way::Moved(_) | Way::Refused(_)));
     refused.unwrap_or_else(|| (way(&routes, wanted), routes))
 }
 
@@ -183,15 +183,15 @@ const NOT_LOCAL_IN_SCRIPT: CommandError =
 const OTHER_SLOT_IN_SCRIPT: CommandError =
     CommandError::fixed("ERR Script attempted to access keys that do not hash to the same slot");
 
-/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one. `has_written`: it goes on to its
-/// end by the routes that it has begun with.
+/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one. `goes_on`: it goes on to its
+/// end by the routes that it, or its transaction, has begun with.
 #[cold]
 pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     ctx: &mut Ctx<'_>,
     command: &Command,
     argv: &A,
     slot: Option<&mut Option<u16>>,
-    has_written: bool,
+    goes_on: bool,
 ) -> Option<CommandError> {
     let cluster = ctx.engine.cluster.as_ref()?;
     if ctx.session.is_replay {
@@ -203,7 +203,7 @@ pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     let is_free = !slotted.is_crossing && cluster.is_slot_free(slotted.slot);
     let way = match is_free {
         true => Way::Here,
-        false if has_written => way(&cluster.routes(), &wanted),
+        false if goes_on => way(&cluster.routes(), &wanted),
         false => way_to_begin(cluster, &wanted).0,
     };
     let refusal = match way {

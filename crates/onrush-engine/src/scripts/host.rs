@@ -244,7 +244,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
             return Ok(());
         }
         let slot = self.rules.keeps_to_slot.then_some(&mut self.slot);
-        refusal_in_script(self.ctx, command, argv, slot, self.has_written).map_or(Ok(()), Err)
+        // A transaction is not torn apart either.
+        let goes_on = self.has_written || !self.is_outermost;
+        refusal_in_script(self.ctx, command, argv, slot, goes_on).map_or(Ok(()), Err)
     }
 
     fn execute(&mut self, argv: Argv<'_>, reply: &mut Reply) -> Result<(), CommandError> {

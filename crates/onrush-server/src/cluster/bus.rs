@@ -310,7 +310,7 @@ impl Bus {
             return;
         }
         let (tell, told) = tokio::sync::oneshot::channel();
-        self.slots.make(Change { telling: Some(Telling { text, tell }), ..Change::default() });
+        self.slots.make(Change { telling: Some(Telling { text, tell: vec![tell] }), ..Change::default() });
         if !has_gained {
             return;
         }

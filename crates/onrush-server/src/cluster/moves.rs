@@ -221,7 +221,7 @@ fn export(server: &'static Server, job: Job) {
         }
         Err(_) if cluster.moves.is_cancelled(&name) => {
             tracing::info!("Slots {ranges} stay here, as a client wants");
-            return;
+            (Stage::Cancelled, String::new())
         }
         Err(why) => {
             tracing::warn!("Slots {ranges} stay here: {why}");

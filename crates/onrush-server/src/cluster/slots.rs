@@ -28,7 +28,7 @@ use crate::replicas::GETACK;
 /// What replicas are to be told of slots, and whom to tell then where that ends in the stream.
 pub(super) struct Telling {
     pub(super) text: String,
-    pub(super) tell: oneshot::Sender<u64>,
+    pub(super) tell: Vec<oneshot::Sender<u64>>,
 }
 
 /// Writes and a manual fail-over.
@@ -75,14 +75,26 @@ impl Change {
         self.role.is_none() && self.telling.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
     }
 
-    /// Makes one of two changes that come right behind each other, if both are about routes alone.
-    fn join(&mut self, later: &mut Self) -> bool {
-        let joins = self.is_simple() && later.is_simple();
-        if joins {
-            self.routes = later.routes.take().or_else(|| self.routes.take());
-            self.done.append(&mut later.done);
+    /// Whether it is about routes alone, and what replicas are told of them.
+    fn is_joined(&self) -> bool {
+        self.role.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
+    }
+
+    /// Makes one of two changes that come right behind each other, if both are about routes alone. Returns the routes that the
+    /// later ones take the place of, or the later change.
+    fn join(&mut self, mut later: Self) -> Result<Option<Arc<Routes>>, Self> {
+        if !self.is_joined() || !later.is_joined() {
+            return Err(later);
         }
-        joins
+        self.done.append(&mut later.done);
+        if let Some(mut telling) = later.telling {
+            // All of them tell all slots.
+            if let Some(before) = self.telling.take() {
+                telling.tell.extend(before.tell);
+            }
+            self.telling = Some(telling);
+        }
+        Ok(later.routes.and_then(|routes| self.routes.replace(routes)))
     }
 }
 
@@ -107,12 +119,19 @@ impl Queue {
         !waiting.is_busy && waiting.changes.is_empty()
     }
 
-    fn push(&self, mut change: Change) {
+    /// Returns routes that are not to be made any more.
+    fn push(&self, change: Change) -> Option<Arc<Routes>> {
         let mut waiting = self.waiting.lock();
-        if !waiting.changes.back_mut().is_some_and(|last| last.join(&mut change)) {
+        let joined = match waiting.changes.back_mut() {
+            Some(last) => last.join(change),
+            None => Err(change),
+        };
+        let replaced = joined.unwrap_or_else(|change| {
             waiting.changes.push_back(change);
-        }
+            None
+        });
         self.is_there.notify_one();
+        replaced
     }
 
     /// The next one; the one before is made.
@@ -219,7 +238,11 @@ impl Slots {
                 }
             }
         }
-        self.queue.push(change);
+        if let Some(replaced) = self.queue.push(change)
+            && let Some(cluster) = &self.server.cluster
+        {
+            cluster.withdraw(&replaced);
+        }
     }
 }
 
@@ -239,8 +262,11 @@ fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sende
     // Before the commands that the new routes let in, and before keys leave.
     if let Some(Telling { text, tell }) = change.telling {
         tell_replicas(server, &text);
-        // Nobody may wait for it.
-        let _ = tell.send(server.replication.history.offset());
+        let offset = server.replication.history.offset();
+        for tell in tell {
+            // Nobody may wait for it.
+            let _ = tell.send(offset);
+        }
         if !server.replication.attached.all_tell() {
             // Some do not say by themselves how far they are.
             server.replication.tell_replicas(server.engine(), GETACK);
@@ -356,21 +382,33 @@ mod tests {
     #[test]
     fn routes_that_wait_make_place_for_later_ones_and_all_are_told() {
         let (queue, told) = (Queue::default(), Arc::new(AtomicUsize::new(0)));
-        (0..1000).for_each(|own| queue.push(change(own, &told)));
+        for own in 0..1000 {
+            let replaced = queue.push(change(own, &told));
+            assert_eq!(replaced.map(|routes| routes.own.has(own.saturating_sub(1))), (own > 0).then_some(true));
+        }
+        // What replicas are told goes with them.
+        let (tell, mut told_at) = oneshot::channel();
+        queue.push(Change { telling: Some(Telling { text: "a".to_owned(), tell: vec![tell] }), ..Change::default() });
+        queue.push(Change { telling: Some(Telling { text: "b".to_owned(), tell: Vec::new() }), ..change(1000, &told) });
         // Slots whose keys are to go stay where they are in the order.
         queue.push(Change { lost: vec![7], ..change(2000, &told) });
         queue.push(change(3000, &told));
         // Who only waits for what is there.
         queue.push(Change { routes: None, ..change(0, &told) });
         assert_eq!(queue.waiting.lock().changes.len(), 3);
-        for (own, done, lost) in [(999, 1000, 0), (2000, 1, 1), (3000, 2, 0)] {
+        for (own, done, lost) in [(1000, 1001, 0), (2000, 1, 1), (3000, 2, 0)] {
             assert!(!queue.is_idle());
-            let next = queue.next();
+            let mut next = queue.next();
+            if let Some(telling) = next.telling.take() {
+                assert_eq!((own, telling.text.as_str()), (1000, "b"));
+                telling.tell.into_iter().for_each(|tell| tell.send(7).expect("a waiter"));
+                assert_eq!(told_at.try_recv(), Ok(7));
+            }
             assert!(next.routes.is_some_and(|routes| routes.own.has(own)));
             assert_eq!((next.done.len(), next.lost.len()), (done, lost));
             next.done.into_iter().for_each(|done| done(Ok(())));
         }
         assert!(!queue.is_idle(), "the last one is being made");
-        assert_eq!(told.load(Relaxed), 1003);
+        assert_eq!(told.load(Relaxed), 1004);
     }
 }

@@ -116,7 +116,13 @@ impl Plan {
     /// The file of a node that knows the others.
     pub fn conf(&self, ids: &[NodeId], node: usize) -> NodesConf {
         let lines = (0..self.nodes).map(|nth| self.line(ids, nth, nth == node));
-        NodesConf { nodes: lines.collect(), current_epoch: self.shards as u64, last_vote_epoch: 0, predecessor: None }
+        NodesConf {
+            nodes: lines.collect(),
+            current_epoch: self.shards as u64,
+            last_vote_epoch: 0,
+            predecessor: None,
+            orphaned: Vec::new(),
+        }
     }
 
     fn line(&self, ids: &[NodeId], node: usize, is_own: bool) -> NodeLine {

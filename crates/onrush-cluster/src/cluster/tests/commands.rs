@@ -2,6 +2,7 @@
 
 use super::super::actions::{Action, Now};
 use super::super::commands::{Bumped, Failover};
+use super::super::whole_slots::epoch_in;
 use super::Asked;
 use super::mesh::Mesh;
 
@@ -111,8 +112,12 @@ fn slots_that_move_as_a_whole_are_the_targets_for_all_and_their_keys_go() {
     assert!(mesh.at(1).check_import(&slots, &target).is_err() && mesh.at(2).check_import(&slots, &target).is_err());
     assert_eq!(mesh.at(0).check_export(&slots, &target), Ok(()));
     assert_eq!(mesh.at(1).check_import(&slots, &source), Ok(()));
-    assert_eq!(mesh.at(1).take_slots(&slots, &source, 0, now, &asked), Ok(()));
-    assert_eq!(mesh.at(1).take_slots(&slots, &source, 0, now, &asked).map_err(|_| ()), Err(()), "it has them already");
+    assert_eq!(mesh.at(1).take_slots(&slots, &source, 100, now, &asked), Ok(()));
+    assert_eq!(
+        mesh.at(1).take_slots(&slots, &source, 101, now, &asked).map_err(|_| ()),
+        Err(()),
+        "it has them already"
+    );
     mesh.at(0).give_slots(&slots, &target, now, &asked);
     mesh.settle();
     assert!(mesh.took(0, |action| matches!(action, Action::SlotsLost(lost) if lost.len() == 100)));
@@ -121,14 +126,34 @@ fn slots_that_move_as_a_whole_are_the_targets_for_all_and_their_keys_go() {
 }
 
 #[test]
+fn a_source_whose_target_does_not_answer_keeps_the_slots_for_good() {
+    let mut mesh = Mesh::formed(3, 1);
+    let [first, second] = [0, 1].map(|nth| mesh.id(nth).to_string());
+    let (now, asked) = (mesh.now(), Asked::default());
+    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
+    // It takes them, which nobody hears.
+    assert_eq!(mesh.at(1).take_slots(&[5, 6], &first, epoch, now, &asked), Ok(()));
+    mesh.at(1).take_actions();
+    mesh.stop(1);
+    mesh.at(0).keep_slots(now, &asked);
+    mesh.at(0).end_hand_over();
+    mesh.settle();
+    mesh.pass(500);
+    assert_eq!(mesh.owner(1, 5), Some(mesh.id(1)));
+    mesh.start(1);
+    mesh.pass(5_000);
+    (0..4).for_each(|nth| assert_eq!(mesh.owner(nth, 5), Some(mesh.id(0)), "{nth}"));
+}
+
+#[test]
 fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     let mut mesh = Mesh::formed(3, 0);
     let [first, second, third] = [0, 1, 2].map(|nth| mesh.id(nth).to_string());
     let (now, asked) = (mesh.now(), Asked::default());
     mesh.at(0).set_slot_importing(16_000, &third, now).unwrap();
-    let above = mesh.at(0).begin_hand_over(&second).unwrap();
+    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
     // Whatever would give it one waits.
-    assert!(mesh.at(0).take_slots(&[6_000], &second, 0, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
+    assert!(mesh.at(0).take_slots(&[6_000], &second, 100, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
     assert!(mesh.at(0).set_slot_node(16_000, &first, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
     assert!(mesh.at(0).bump_epoch(now).unwrap_err().starts_with("TRYAGAIN"));
     // Whoever may have the slots is not forgotten, whoever says so.
@@ -136,16 +161,19 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     mesh.at(2).forget(&second, now).unwrap();
     mesh.settle();
     assert!(mesh.members[0].cluster.nodes_text().contains(&second));
-    // The target's is above all that the source knows, though it has not heard of that.
-    assert_eq!(mesh.at(1).take_slots(&[5], &first, above + 7, now, &asked), Ok(()));
-    assert!(mesh.members[1].cluster.my_config_epoch() > above + 7);
-    let same = mesh.members[1].cluster.my_config_epoch();
-    assert_eq!(mesh.at(1).take_slots(&[6], &first, same, now, &asked), Ok(()));
-    assert!(mesh.members[1].cluster.my_config_epoch() > same);
+    // The target's is the one that the source has given it, or none.
+    mesh.at(1).hear_epoch(epoch + 7);
+    let told = mesh.at(1).take_slots(&[5], &first, epoch, now, &asked).unwrap_err();
+    assert_eq!(epoch_in(&told), Some(epoch + 7));
+    mesh.at(0).hear_epoch(epoch + 7);
+    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
+    assert_eq!(mesh.at(1).take_slots(&[5, 6], &first, epoch, now, &asked), Ok(()));
+    assert_eq!(mesh.members[1].cluster.my_config_epoch(), epoch);
+    assert!(mesh.at(1).take_slots(&[7], &first, u64::MAX, now, &asked).unwrap_err().contains("too high"));
     mesh.at(0).give_slots(&[5, 6], &second, now, &asked);
     mesh.at(0).end_hand_over();
-    let above = mesh.at(1).begin_hand_over(&first).unwrap();
-    assert_eq!(mesh.at(0).take_slots(&[6_000], &second, above, now, &asked), Ok(()));
+    let epoch = mesh.at(1).begin_hand_over(&first).unwrap();
+    assert_eq!(mesh.at(0).take_slots(&[6_000], &second, epoch, now, &asked), Ok(()));
     mesh.at(1).end_hand_over();
     mesh.at(1).give_slots(&[6_000], &first, now, &asked);
     mesh.settle();

@@ -1,11 +1,14 @@
 //! Failures, elections, and fail-overs by hand.
 
 use super::super::Cluster;
-use super::super::actions::Action;
+use super::super::actions::{Action, Now};
 use super::super::commands::Failover;
 use super::super::view::Role;
 use super::mesh::{Mesh, TIMEOUT_MS, options};
 use crate::message::Body;
+use crate::node::Flags;
+use crate::nodes_conf::NodesConf;
+use crate::slots::SlotSet;
 
 fn is_primary(mesh: &Mesh, nth: usize) -> bool {
     mesh.members[nth].cluster.role() == Role::Primary
@@ -207,10 +210,10 @@ fn whoever_hears_first_that_primaries_are_no_more_needs_as_many_votes_as_before(
     let now = mesh.now();
     let cluster = &mut mesh.members[9].cluster;
     cluster.begin(now);
-    assert_eq!(cluster.needed_votes(), 3);
+    assert_eq!(cluster.quorum(), 3);
     old.iter().zip(ids).for_each(|(ix, id)| cluster.make_replica(*ix, id));
     cluster.update_state();
-    assert_eq!((cluster.state.size, cluster.needed_votes()), (2, 3));
+    assert_eq!((cluster.state.size, cluster.quorum()), (2, 3));
     // Two of them are known again, one with the slots of one that was.
     for (nth, id) in ids.into_iter().enumerate().skip(1) {
         let ix = cluster.find(id).unwrap();
@@ -220,7 +223,42 @@ fn whoever_hears_first_that_primaries_are_no_more_needs_as_many_votes_as_before(
         cluster.claim(ix, 20 + nth as u64, &claimed);
         cluster.update_state();
     }
-    assert_eq!((cluster.state.size, cluster.needed_votes(), cluster.slots.unknown_owners()), (4, 3, 1));
+    assert_eq!((cluster.state.size, cluster.quorum(), cluster.slots.unknown_owners()), (4, 3, 1));
+}
+
+#[test]
+fn owners_that_are_not_known_yet_count_until_they_are_found_or_nobody_claims_their_slots() {
+    let mut mesh = Mesh::formed(5, 1);
+    let ids = [3, 4].map(|nth| mesh.id(nth));
+    let old: Vec<_> = ids.iter().filter_map(|id| mesh.members[0].cluster.find(*id)).collect();
+    let (first, third, now) = (mesh.id(1), mesh.id(2), mesh.now());
+    let cluster = &mut mesh.members[0].cluster;
+    cluster.begin(now);
+    old.iter().for_each(|ix| cluster.make_replica(*ix, first));
+    cluster.update_state();
+    assert_eq!((cluster.state.size, cluster.quorum(), cluster.slots.unknown_owners()), (3, 3, 2));
+    // Also if the node is started again.
+    let text = cluster.nodes_conf().to_string();
+    let conf = NodesConf::parse(&text).unwrap();
+    assert_eq!(
+        conf.orphaned.iter().map(SlotSet::len).sum::<usize>(),
+        cluster.slots.orphaned().iter().map(SlotSet::len).sum()
+    );
+    let mut again = Cluster::restore(options(0), 7, &conf, now).unwrap();
+    again.begin(Now { mono_ms: now.mono_ms + 3_000, ..now });
+    again.update_state();
+    assert_eq!((again.state.size, again.quorum(), again.slots.unknown_owners()), (3, 3, 2));
+    // While a majority is heard, they are waited for for some time only.
+    again.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
+    again.update_state();
+    assert_eq!((again.quorum(), again.slots.unknown_owners()), (2, 0));
+    // Who is not with a majority of all waits for ever.
+    let cluster = &mut mesh.members[0].cluster;
+    let other = cluster.find(third).unwrap();
+    cluster.nodes[other].flags.insert(Flags::MAYBE_FAILED);
+    cluster.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
+    cluster.update_state();
+    assert_eq!((cluster.quorum(), cluster.is_up()), (3, false));
 }
 
 #[test]
@@ -246,7 +284,7 @@ fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
     mesh.at(4).failover(Failover::Default, now, &asked).unwrap();
     mesh.settle();
     let told = Err("TRYAGAIN A replica of this node is taking over".to_owned());
-    assert_eq!(mesh.at(1).take_slots(&[5], &first, 0, now, &asked), told);
+    assert_eq!(mesh.at(1).take_slots(&[5], &first, 100, now, &asked), told);
     assert_eq!(mesh.at(1).set_slot_node(16_000, &own, now, &asked), told);
     assert_eq!(mesh.at(1).bump_epoch(now).map(|_| ()), told);
     let ends_move = mesh.at(1).begin_hand_over(&third);
@@ -261,7 +299,7 @@ fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
     mesh.pass(5_300);
     let now = mesh.now();
     assert!(mesh.at(1).bump_epoch(now).is_ok());
-    assert!(mesh.at(1).take_slots(&[5], &first, 0, now, &asked).is_ok());
+    assert!(mesh.at(1).take_slots(&[5], &first, 100, now, &asked).is_ok());
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn slots_that_the_bus_tells_with_a_higher_epoch_are_taken_over_without_the_strea
     mesh.pass(200);
     hand_over(&mut mesh, 1, 4);
     let (now, asked) = (mesh.now(), mesh.members[0].asked);
-    mesh.at(1).take_slots(&[5, 6], first.as_str(), 0, now, &asked).unwrap();
+    mesh.at(1).take_slots(&[5, 6], first.as_str(), 100, now, &asked).unwrap();
     mesh.at(0).give_slots(&[5, 6], second.as_str(), now, &asked);
     mesh.pass(2_000);
     fail_over(&mut mesh, 1, 4);
@@ -154,7 +154,7 @@ fn slots_whose_new_owner_is_forgotten_are_nobodys_until_it_is_heard() {
     let mut mesh = Mesh::formed(3, 1);
     let (first, second) = (mesh.id(0), mesh.id(1));
     let (now, asked) = (mesh.now(), mesh.members[0].asked);
-    mesh.at(1).take_slots(&[5], first.as_str(), 0, now, &asked).unwrap();
+    mesh.at(1).take_slots(&[5], first.as_str(), 100, now, &asked).unwrap();
     mesh.at(0).forget(second.as_str(), now).unwrap();
     mesh.at(0).give_slots(&[5], second.as_str(), now, &asked);
     assert_eq!(mesh.owner(0, 5), None);

@@ -87,6 +87,8 @@ pub struct Job {
     pub message: String,
     /// The client that an import comes from.
     pub(super) client: u64,
+    /// Whether a thread works on it, also if it is over by now.
+    pub(super) is_run: bool,
     /// Of an import: whether nothing comes any more and what has come is to be deleted.
     pub(super) is_unwanted: bool,
     /// Whether it has failed, for the connection of an import.
@@ -111,6 +113,7 @@ impl Job {
             },
             message: String::new(),
             client: 0,
+            is_run: false,
             is_unwanted: false,
             failed: Arc::default(),
         }

@@ -127,24 +127,24 @@ impl Moves {
             (job.stage, job.updated_s) = (Stage::CleansUp, now_s);
             return Some(Work::CleanUp(job.clone()));
         }
-        let is_sent = |job: &Job| job.side == Side::Export && job.stage != Stage::Waits && !job.stage.is_over();
-        if jobs.iter().any(is_sent) {
+        if jobs.iter().any(|job| job.is_run) {
             return None;
         }
         let next = jobs.iter_mut().find(|job| job.stage == Stage::Waits)?;
-        (next.stage, next.updated_s) = (Stage::Connects, now_s);
+        (next.stage, next.updated_s, next.is_run) = (Stage::Connects, now_s, true);
         Some(Work::Export(next.clone()))
     }
 
-    /// A move is at another stage. One that is over stays in the list as long as there is room.
+    /// A move is at another stage, or what is done for it has ended. One that is over stays in the list as long as there is room.
     pub fn set_stage(&self, name: &str, side: Side, stage: Stage, message: &str, now_s: i64) {
         let mut jobs = self.jobs.lock();
-        if let Some(job) = find(&mut jobs, name, side)
-            && !job.stage.is_over()
-        {
-            (job.stage, job.updated_s) = (stage, now_s);
-            if !message.is_empty() {
-                message.clone_into(&mut job.message);
+        if let Some(job) = find(&mut jobs, name, side) {
+            job.is_run &= !stage.is_over();
+            if !job.stage.is_over() {
+                (job.stage, job.updated_s) = (stage, now_s);
+                if !message.is_empty() {
+                    message.clone_into(&mut job.message);
+                }
             }
         }
         // The next one may begin.
@@ -152,7 +152,7 @@ impl Moves {
         let mut over = jobs.iter().filter(|job| job.stage.is_over()).count();
         let most = self.over_max.load(Relaxed);
         jobs.retain(|job| {
-            let goes = job.stage.is_over() && over > most;
+            let goes = job.stage.is_over() && !job.is_run && over > most;
             over -= usize::from(goes);
             !goes
         });
@@ -368,9 +368,17 @@ mod tests {
         assert!(moves.is_cancelled("b") && !moves.is_cancelled("a") && moves.is_cancelled("forgotten"));
         moves.set_stage("b", Side::Export, Stage::HandsOver, "", 4);
         assert!(moves.is_cancelled("b"));
+        moves.add(vec![job("c", Side::Export, 15..16)]).unwrap();
         moves.set_stage("a", Side::Export, Stage::Done, "", 4);
         moves.set_stage("a", Side::Export, Stage::Failed, "too late", 5);
         assert_eq!(moves.stage("a", Side::Export), Some(Stage::Done));
+        assert!(matches!(moves.next(Duration::ZERO, 6), Some(Work::Export(job)) if job.name == "c"));
+        // It is over for clients, but its thread has not seen that yet.
+        assert_eq!(moves.cancel_exports(7), 0);
+        moves.add(vec![job("d", Side::Export, 15..16)]).unwrap();
+        assert!(moves.next(Duration::ZERO, 7).is_none());
+        moves.set_stage("c", Side::Export, Stage::Cancelled, "", 8);
+        assert!(matches!(moves.next(Duration::ZERO, 8), Some(Work::Export(job)) if job.name == "d"));
         moves.add(vec![job("c", Side::Import, 19..21)]).unwrap();
     }
 

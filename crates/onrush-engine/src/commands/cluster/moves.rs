@@ -199,7 +199,7 @@ fn end_establish(engine: &'static Engine, waiter: &Arc<Waiter>, failure: &Atomic
 }
 
 /// The slots are this node's from here on. The reply comes when that is saved and holds. `milliseconds`: how long after PREPARE
-/// the source still waits for this, and as long again; `epoch`: the new one is above it. With TRYAGAIN nothing has changed.
+/// the source still waits for this, and as long again; `epoch`: this node's from then on. With TRYAGAIN nothing has changed.
 fn take(ctx: &mut Ctx<'_>) -> CommandResult {
     let waits_ms =
         onrush_resp::parse_i64(ctx.arg(3)).and_then(|ms| u64::try_from(ms).ok()).ok_or(error::NOT_INTEGER)?;

@@ -15,7 +15,9 @@ use crate::error::CommandError;
 /// `CLUSTER INFO`
 pub(crate) fn info(ctx: &mut Ctx<'_>) -> CommandResult {
     let cluster = cluster(ctx)?;
-    let mut text = cluster.node.lock()?.cluster.info_text(cluster.routes().is_up);
+    // A node whose bus stands still executes nothing.
+    let is_served = cluster.routes().is_up && !cluster.is_stopped();
+    let mut text = cluster.node.lock()?.cluster.info_text(is_served);
     let dropped = cluster.links_over_limit.load(Relaxed);
     text.push_str(&format!("total_cluster_links_buffer_limit_exceeded:{dropped}\r\n"));
     ctx.out.verbatim("txt", text.as_bytes());

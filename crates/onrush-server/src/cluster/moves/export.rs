@@ -5,9 +5,11 @@
 //! takes the slots over. If it is not that fast, writes go on, and are slowed down until it is.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
 
+use onrush_cluster::cluster::epoch_in;
+use onrush_engine::cluster::clustering::Clustering;
 use onrush_engine::cluster::facts::Facts;
 use onrush_engine::cluster::moves::job::{Job, Side, Stage};
 use onrush_engine::cluster::moves::stream::MoveStream;
@@ -69,6 +71,8 @@ const TELL_AFTER: Duration = Duration::from_secs(5);
 
 /// How often the target is asked whether it is there while keys are sent.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+
+const OTHERS: &str = "the slots have got another owner";
 
 /// See the module's text.
 pub(super) struct Export {
@@ -392,20 +396,20 @@ impl Export {
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
     /// that is known, or a target without replicas has failed, or twice the time has gone by after which a node counts as failed, and
-    /// [`ELECTION_MAX`] more if it has replicas.
+    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's.
     /// `false`: it can't just now.
     async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
         self.set_stage(Stage::HandsOver);
         self.check()?;
-        let (above, has_replicas) = self.with(|state| {
+        let (epoch, has_replicas) = self.with(|state| {
             let cluster = &mut state.cluster;
             Ok((cluster.begin_hand_over(&self.job.target)?, cluster.usable_replicas(&self.job.target) > 0))
         })?;
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
-        let above = above.to_string();
-        let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), above.as_bytes()];
+        let epoch = epoch.to_string();
+        let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), epoch.as_bytes()];
         target.send(&request(&take)).await?;
         // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
         // failed may have the slots, and says so when it has taken over.
@@ -421,7 +425,12 @@ impl Export {
             };
             match heard {
                 Heard::Status => return self.give().map(|()| true),
-                Heard::Error(why) if why.starts_with("TRYAGAIN") => return Ok(false),
+                Heard::Error(why) if why.starts_with("TRYAGAIN") => {
+                    return self.with(|state| {
+                        epoch_in(&why).into_iter().for_each(|epoch| state.cluster.hear_epoch(epoch));
+                        Ok(false)
+                    });
+                }
                 Heard::Error(why) => return Err(why),
                 Heard::Closed(_) => is_closed = true,
                 Heard::Nothing => {}
@@ -437,7 +446,7 @@ impl Export {
                     return self.give().map(|()| true);
                 }
             } else if own < self.slots.len() {
-                return Err("the slots have got another owner".to_owned());
+                return Err(OTHERS.to_owned());
             } else if is_closed && !has_replicas && self.check().is_err() {
                 break;
             }
@@ -445,6 +454,7 @@ impl Export {
         if told.is_some() {
             return self.give().map(|()| true);
         }
+        self.keep()?;
         Err("the target has not said that it has taken over".to_owned())
     }
 
@@ -463,14 +473,40 @@ impl Export {
         })?;
         let Some(cluster) = &self.server.cluster else { return Ok(()) };
         cluster.node.wake();
-        let (began, mut is_told) = (Instant::now(), false);
-        while self.slots.iter().any(|slot| cluster.routes().own.has(*slot)) && !cluster.is_stopped() {
-            if began.elapsed() > TELL_AFTER && !std::mem::replace(&mut is_told, true) {
-                tracing::warn!("Writes are still held back: a command goes on, and the slots can't be given away yet");
-            }
-            std::thread::sleep(LOOK_AT_ROUTES);
-        }
+        wait_for_routes(cluster, || !self.slots.iter().any(|slot| cluster.routes().own.has(*slot)));
         Ok(())
+    }
+
+    /// The slots stay here, and clients go on when that is saved: the target may have them, and come back.
+    fn keep(&self) -> Result<(), String> {
+        let Some(cluster) = &self.server.cluster else { return Ok(()) };
+        let (facts, is_saved) = (Facts(self.server.engine()), Arc::new(AtomicBool::new(false)));
+        let saved = Arc::clone(&is_saved);
+        self.with(|state| {
+            if state.cluster.own_among(&self.slots) < self.slots.len() {
+                return Err(OTHERS.to_owned());
+            }
+            state.cluster.keep_slots(facts.now(), &facts);
+            state.waiting.push(Box::new(move |_| saved.store(true, Release)));
+            Ok(())
+        })?;
+        cluster.node.wake();
+        wait_for_routes(cluster, || is_saved.load(Acquire));
+        Ok(())
+    }
+
+    /// Clients go on, but not with slots that have got another owner, which the routes may not say yet.
+    fn refuse_what_has_gone(&self) {
+        let Some(cluster) = &self.server.cluster else { return };
+        let _ = self.with(|state| {
+            if state.cluster.own_among(&self.slots) < self.slots.len() {
+                cluster.announce(Arc::new(Routes::of(&state.cluster)));
+                // The bus announces and publishes them behind these.
+                state.cluster.tell_replicas_again();
+            }
+            Ok(())
+        });
+        cluster.node.wake();
     }
 
     /// It is clear whose the slots are.
@@ -480,6 +516,19 @@ impl Export {
             state.cluster.end_hand_over();
             Ok(())
         });
+    }
+}
+
+/// Waits until routes hold or a new state is saved, or clients are refused because the bus stands still.
+fn wait_for_routes(cluster: &Clustering, are_there: impl Fn() -> bool) {
+    let (began, mut is_told) = (Instant::now(), false);
+    while !are_there() && !cluster.is_stopped() {
+        if began.elapsed() > TELL_AFTER && !std::mem::replace(&mut is_told, true) {
+            tracing::warn!(
+                "Writes are still held back: a command goes on, or the disk is slow, and slots are handed over"
+            );
+        }
+        std::thread::sleep(LOOK_AT_ROUTES);
     }
 }
 
@@ -493,6 +542,9 @@ fn stream_bytes_max(server: &Server) -> usize {
 
 impl Drop for Export {
     fn drop(&mut self) {
+        if self.is_holding {
+            self.refuse_what_has_gone();
+        }
         self.release();
         self.end_hand_over();
         self.feed.close();
