@@ -80,12 +80,8 @@ impl Change {
         self.role.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
     }
 
-    /// Makes one of two changes that come right behind each other, if both are about routes alone. Returns the routes that the
-    /// later ones take the place of, or the later change.
-    fn join(&mut self, mut later: Self) -> Result<Option<Arc<Routes>>, Self> {
-        if !self.is_joined() || !later.is_joined() {
-            return Err(later);
-        }
+    /// Makes one of two such changes that come right behind each other. Returns the routes that the later ones take the place of.
+    fn join(&mut self, mut later: Self) -> Option<Arc<Routes>> {
         self.done.append(&mut later.done);
         if let Some(mut telling) = later.telling {
             // All of them tell all slots.
@@ -94,7 +90,7 @@ impl Change {
             }
             self.telling = Some(telling);
         }
-        Ok(later.routes.and_then(|routes| self.routes.replace(routes)))
+        later.routes.and_then(|routes| self.routes.replace(routes))
     }
 }
 
@@ -122,14 +118,13 @@ impl Queue {
     /// Returns routes that are not to be made any more.
     fn push(&self, change: Change) -> Option<Arc<Routes>> {
         let mut waiting = self.waiting.lock();
-        let joined = match waiting.changes.back_mut() {
-            Some(last) => last.join(change),
-            None => Err(change),
+        let replaced = match waiting.changes.back_mut() {
+            Some(last) if last.is_joined() && change.is_joined() => last.join(change),
+            _ => {
+                waiting.changes.push_back(change);
+                None
+            }
         };
-        let replaced = joined.unwrap_or_else(|change| {
-            waiting.changes.push_back(change);
-            None
-        });
         self.is_there.notify_one();
         replaced
     }
