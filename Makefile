@@ -82,7 +82,8 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 	sed -i 's|href="\.\./|href="https://github.com/onrush/onrush/blob/main/|g' $(TARGET)/book/*.html
 
 unit: testbuild ## unit and property tests beside the code
-	$(CARGO_TEST) --lib --bins --examples $(addprefix --test ,$(UNIT_TESTS))
+	@# The examples are built with all else, and have no tests: with --examples they would be built once more as such.
+	$(CARGO_TEST) --lib --bins $(addprefix --test ,$(UNIT_TESTS))
 	$(CARGO_TEST) --doc
 
 blackbox: suites apart ## the server against redis-server, the pipelining contract, life and death
@@ -157,6 +158,7 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 	$(MAKE) fuzz FUZZ_SECONDS=20
 	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
 	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test apart audit:: -- --test-threads=1
+	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test seeds
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
