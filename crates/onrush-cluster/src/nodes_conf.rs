@@ -100,7 +100,9 @@ impl NodesConf {
     pub fn parse(text: &str) -> Result<Self, ConfError> {
         let mut nodes = Vec::new();
         let mut found = None;
-        for (nth, line) in text.lines().enumerate() {
+        // Who wrote it may have been stopped before it was cut to its length, or somebody has edited it.
+        let lines = text.trim_end_matches('\0').lines().enumerate();
+        for (nth, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let wrong = |expected| ConfError { line: nth + 1, expected };
             if found.is_some() {
                 return Err(wrong("the end"));
@@ -347,12 +349,16 @@ mod tests {
             let text = format!("{}\n{vars}", line.replacen(from, to, 1));
             assert_eq!(NodesConf::parse(&text).map_err(|wrong| wrong.line), Err(1), "{text}");
         }
+        let whole = NodesConf::parse(&format!("{line}\n{vars}"));
+        for text in [format!("{line}\n\n{vars}\n\n"), format!("\n{line}\n{vars}{}", "\0".repeat(300))] {
+            assert_eq!(NodesConf::parse(&text), whole, "{text}");
+        }
         for (text, at) in [
             (String::new(), 1),
             (format!("{line}\n"), 2),
             (format!("{line}\nvars currentEpoch 1\n"), 2),
             (format!("{vars}{line}\n"), 2),
-            (format!("{line}\n\n{vars}"), 2),
+            (format!("{line}\n\n{vars}{vars}"), 4),
         ] {
             assert_eq!(NodesConf::parse(&text).map_err(|wrong| wrong.line), Err(at), "{text}");
         }

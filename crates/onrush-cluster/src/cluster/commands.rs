@@ -160,7 +160,7 @@ impl Cluster {
     pub fn set_config_epoch(&mut self, epoch: i64, now: Now) -> Done {
         self.begin(now);
         let wrong = || format!("ERR Invalid config epoch specified: {epoch}");
-        let epoch = u64::try_from(epoch).ok().filter(|epoch| *epoch <= EPOCH_TAKEN_MAX).ok_or_else(wrong)?;
+        let told = u64::try_from(epoch).map_err(|_| wrong())?;
         if self.nodes.len() > 1 {
             let text = "ERR The user can assign a config epoch only when the node does not know any other node.";
             return Err(text.to_owned());
@@ -168,6 +168,7 @@ impl Cluster {
         if self.nodes[MYSELF].config_epoch != 0 {
             return Err("ERR Node config epoch is already non-zero".to_owned());
         }
+        let epoch = Some(told).filter(|epoch| *epoch <= EPOCH_TAKEN_MAX).ok_or_else(wrong)?;
         self.nodes[MYSELF].config_epoch = epoch;
         self.current_epoch = self.current_epoch.max(epoch);
         self.notice(format!("configEpoch set to {epoch} via CLUSTER SET-CONFIG-EPOCH"));

@@ -10,8 +10,12 @@ use crate::slots::SlotSet;
 impl Cluster {
     /// Goes to an epoch that a message tells, or so far as one message may bring this node.
     pub(super) fn approach(&mut self, told: u64) {
-        let reach = EPOCH_TAKEN_MAX.max(self.current_epoch.saturating_add(1)).min(EPOCH_MAX);
-        self.current_epoch = self.current_epoch.max(told.min(reach));
+        self.current_epoch = self.current_epoch.max(told.min(self.reach()));
+    }
+
+    /// The highest epoch that one message may bring this node to.
+    pub(super) fn reach(&self) -> u64 {
+        EPOCH_TAKEN_MAX.max(self.current_epoch.saturating_add(1)).min(EPOCH_MAX)
     }
 
     /// Whether this node is at the epochs that a message tells. What the message says of slots and elections counts only then:
@@ -26,12 +30,17 @@ impl Cluster {
         let Some(owner) = header.primary.map_or(Some(ix), |id| self.find(id)) else { return };
         let is_news = self.nodes[owner].slots != header.slots;
         let is_old = self.is_older_than_told(sender.id, header.config_epoch);
-        if sender.is_primary() && (is_news || !sender.claims_all) && !is_old {
+        let sender_is_primary = sender.is_primary();
+        if sender_is_primary && (is_news || !sender.claims_all) && !is_old {
             self.claim(ix, header.config_epoch, &header.slots);
+        }
+        if sender_is_primary {
+            self.note_given_up(ix, &header.slots);
         }
         if is_news {
             self.correct(ix, owner, header);
         }
+        self.defend();
         self.resolve_collision(ix, header.config_epoch);
     }
 
@@ -63,6 +72,7 @@ impl Cluster {
         self.current_epoch = self.current_epoch.max(epoch);
         self.save(true);
         self.claim(ix, epoch, slots);
+        self.defend();
     }
 
     /// Of two primaries with the same epoch the one with the smaller name takes a new one.

@@ -172,6 +172,11 @@ impl Cluster {
         }
     }
 
+    /// Whether it is known who is at the other end of a link.
+    pub fn knows_other_end(&self, id: LinkId) -> bool {
+        self.links.get(id).is_some_and(|link| link.node.is_some())
+    }
+
     /// The link to a node, if it is connected.
     pub(super) fn link_to(&self, ix: Ix) -> Option<LinkId> {
         self.nodes[ix].link.filter(|id| self.links.get(*id).is_some_and(|link| link.is_up))

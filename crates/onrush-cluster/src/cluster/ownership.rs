@@ -27,6 +27,11 @@ pub(super) struct Slots {
     orphaned: Vec<Orphaned>,
     pub(super) migrating: BTreeMap<u16, NodeId>,
     pub(super) importing: BTreeMap<u16, NodeId>,
+    /// Slots that this node has taken over key by key, and from whom, until that one claims them no more. It may not have heard of
+    /// that, and have taken an epoch meanwhile by which it claims all that it had.
+    pub(super) taken: BTreeMap<u16, NodeId>,
+    /// Whether they are to be claimed with a new epoch.
+    defends: bool,
 }
 
 impl Slots {
@@ -38,6 +43,8 @@ impl Slots {
             orphaned: Vec::new(),
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            defends: false,
         }
     }
 
@@ -92,6 +99,7 @@ impl Slots {
     pub(super) fn forget_moves(&mut self) {
         self.migrating.clear();
         self.importing.clear();
+        self.taken.clear();
     }
 
     fn set_owner(&mut self, slot: u16, owner: u16) {
@@ -111,6 +119,7 @@ impl Cluster {
             node.slot_count -= 1;
             if before == MYSELF && owner != Some(MYSELF) {
                 self.slots.migrating.remove(&slot);
+                self.slots.taken.remove(&slot);
             }
         }
         self.slots.unclaimed.remove(slot);
@@ -152,6 +161,7 @@ impl Cluster {
             return;
         }
         self.note_unclaimed(claimer, claimed);
+        self.defend_taken(claimer, epoch, claimed);
         let won = self.won_slots(claimer, epoch, claimed);
         if won.is_empty() {
             return;
@@ -202,6 +212,9 @@ impl Cluster {
         let mut is_taken_over =
             |ix: Ix| *taken_over.entry(ix).or_insert_with(|| self.nodes[ix].slots.difference(claimed).next().is_none());
         let is_won = |slot: &u16| {
+            if self.is_taken_from(*slot, claimer) {
+                return false;
+            }
             let owner = self.slots.owner(*slot);
             let is_weak = |ix: Ix| self.nodes[ix].config_epoch < epoch || self.slots.unclaimed.has(*slot);
             owner.is_none_or(is_weak)
@@ -210,6 +223,40 @@ impl Cluster {
                     || owner.is_none_or(&mut is_taken_over))
         };
         claimed.difference(&self.nodes[claimer].slots).filter(is_won).collect()
+    }
+
+    /// Whether this node has taken a slot over from another one that may not know it.
+    fn is_taken_from(&self, slot: u16, ix: Ix) -> bool {
+        self.slots.taken.get(&slot).is_some_and(|source| *source == self.nodes[ix].id)
+    }
+
+    /// A node says which slots it claims: it knows that the others have gone.
+    pub(super) fn note_given_up(&mut self, ix: Ix, claimed: &SlotSet) {
+        let id = self.nodes[ix].id;
+        self.slots.taken.retain(|slot, source| *source != id || claimed.has(*slot));
+    }
+
+    /// Two nodes that give each other slots key by key may both take an epoch before one has heard of what the other has taken.
+    /// With that they would claim what they gave away, and the one with the keys would delete them. It does not, and takes a
+    /// still higher one.
+    fn defend_taken(&mut self, claimer: Ix, epoch: u64, claimed: &SlotSet) {
+        let claims_taken = |slot: u16| claimed.has(slot) && self.is_taken_from(slot, claimer);
+        let is_beaten = epoch >= self.nodes[MYSELF].config_epoch
+            && self.slots.taken.keys().any(|slot| claims_taken(*slot))
+            && self.check_new_epoch().is_ok();
+        if is_beaten {
+            self.slots.defends = true;
+        }
+    }
+
+    /// Claims with a new epoch what another node claims that does not know yet that this one has it; what else that one has taken
+    /// is its own by now.
+    pub(super) fn defend(&mut self) {
+        if std::mem::take(&mut self.slots.defends) && self.take_epoch().is_some() {
+            self.notice("configEpoch updated: another node claims slots that have come from it");
+            self.routes_changed();
+            self.broadcast_pong();
+        }
     }
 
     /// Others with lower epochs may have what its owner does not claim any more.

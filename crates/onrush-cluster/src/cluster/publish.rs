@@ -4,9 +4,9 @@ use super::Cluster;
 use super::actions::{Host, Now};
 use crate::message::{Body, HEADER_LEN};
 
-/// Bytes of messages of channels that may wait in the queue, which nobody takes while the file of nodes is being written.
-/// A message that is longer waits alone.
-pub const PUBLISHED_MAX: usize = 64 << 20;
+/// Bytes of messages of channels that may wait for the thread of the bus, which may wait for the disk that the file of nodes is
+/// on: as many as may wait for one node. A message that is longer waits alone.
+pub const PUBLISHED_MAX: usize = 256 << 20;
 
 /// What of the queue is messages of channels.
 #[derive(Default)]
@@ -37,8 +37,8 @@ impl Cluster {
         }
         if !std::mem::replace(is_told, true) {
             self.warning(format!(
-                "More than {PUBLISHED_MAX} bytes of published messages wait for the disk that the file of nodes is on. Further \
-                 ones are not sent to other nodes until it is written."
+                "More than {PUBLISHED_MAX} bytes of published messages wait for the thread that sends to other nodes: clients \
+                 are faster, or the disk of the file of nodes is slow. Further ones are not sent to other nodes until there is room."
             ));
         }
         false

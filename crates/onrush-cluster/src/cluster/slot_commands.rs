@@ -25,6 +25,8 @@ impl Cluster {
         let ix = self.other_end(id)?;
         self.check_no_failover()?;
         self.slots.migrating.insert(slot, self.nodes[ix].id);
+        // It may go back to where it came from.
+        self.slots.taken.remove(&slot);
         self.end_mark();
         Ok(())
     }
@@ -85,7 +87,10 @@ impl Cluster {
         if was_mine && ix != MYSELF {
             self.follow_new_owner(ix);
         }
-        if ix == MYSELF && self.slots.importing.remove(&slot).is_some() {
+        if ix == MYSELF
+            && let Some(source) = self.slots.importing.remove(&slot)
+        {
+            self.slots.taken.insert(slot, source);
             self.end_import(slot);
         }
         self.end_slot(Some(host));

@@ -8,7 +8,7 @@ use super::Cluster;
 use super::actions::{Host, Now};
 use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
-use super::receive::{EPOCH_MAX, EPOCH_TAKEN_MAX};
+use super::receive::EPOCH_MAX;
 use super::view::RouteNode;
 use crate::node::Flags;
 
@@ -61,14 +61,9 @@ impl Cluster {
         Ok(self.current_epoch)
     }
 
-    /// The highest epoch that one message brings this node to.
-    fn epoch_heard_max(&self) -> u64 {
-        EPOCH_TAKEN_MAX.max((self.current_epoch + 1).min(EPOCH_MAX))
-    }
-
     /// Another node says that there is an epoch as high as this.
     pub fn hear_epoch(&mut self, epoch: u64) {
-        self.current_epoch = self.current_epoch.max(epoch.min(self.epoch_heard_max()));
+        self.approach(epoch);
     }
 
     /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows: with an epoch above the one
@@ -123,7 +118,7 @@ impl Cluster {
         self.begin_with(now, host);
         self.check_new_epoch()?;
         self.check_import(slots, source)?;
-        if epoch > self.epoch_heard_max() {
+        if epoch > self.reach() {
             return Err(format!("ERR The source's epoch {epoch} is too high"));
         }
         if epoch <= self.current_epoch {

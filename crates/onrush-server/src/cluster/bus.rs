@@ -47,7 +47,7 @@ const QUEUE_MAX: usize = 256 << 20;
 pub(super) fn run(
     server: &'static Server,
     listeners: Vec<TcpListener>,
-    file: NodesFile,
+    file: Arc<NodesFile>,
     bell: Arc<Notify>,
     slots: Slots,
 ) {
@@ -69,7 +69,7 @@ struct Bus {
     server: &'static Server,
     clustering: &'static Clustering,
     facts: Facts,
-    file: NodesFile,
+    file: Arc<NodesFile>,
     slots: Slots,
     links: HashMap<LinkId, Link>,
     events: Sender<Event>,
@@ -181,8 +181,12 @@ impl Bus {
             Event::Connected(id) => self.with(|state, now, facts| state.connected(id, now, facts)),
             Event::Accepted { link, id } => self.keep(id, link),
             Event::Message(id, message) => {
-                if self.links.contains_key(&id) {
-                    self.with(|state, now, facts| state.received(id, &message, now, facts));
+                if let Some(link) = self.links.get(&id) {
+                    let knows = self.with(|state, now, facts| {
+                        state.received(id, &message, now, facts);
+                        state.knows_other_end(id)
+                    });
+                    link.set_known(knows);
                 }
             }
             Event::Closed(id, why) => {

@@ -153,6 +153,20 @@ impl NodesFile {
         Ok(())
     }
 
+    /// Has the file of nodes take over what is newer beside it: the process ends, and redis-server may come after it.
+    ///
+    /// # Errors
+    /// The system's. What is newer stays beside it.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        let mut beside = self.beside.lock();
+        let Some(follows) = beside.follows.filter(|_| beside.newer_since.is_some()) else { return Ok(()) };
+        let soon = std::fs::read_to_string(self.beside(SOON_SUFFIX))?;
+        match text_after(&soon, follows) {
+            Some(text) => self.write_synced(text, &mut beside),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it is time to write it with `sync`.
     pub(super) fn is_due(&self) -> bool {
         self.beside.lock().newer_since.is_some_and(|since| since.elapsed() >= SOON)
@@ -247,6 +261,22 @@ mod tests {
         assert!(!file.is_due() && !Path::new(&dir.soon()).exists());
         drop(file);
         assert_eq!(dir.epoch(), Some(4));
+    }
+
+    #[test]
+    fn at_the_end_the_file_of_nodes_has_it_all() {
+        let dir = Dir::new("end", "nodes.conf");
+        let file = dir.take();
+        file.settle().unwrap();
+        file.write(&text(1), true).unwrap();
+        file.write(&text(2), false).unwrap();
+        file.settle().unwrap();
+        assert!(!Path::new(&dir.soon()).exists());
+        assert_eq!(std::fs::read_to_string(&dir.1).unwrap(), text(2));
+        file.settle().unwrap();
+        file.write(&text(3), false).unwrap();
+        drop(file);
+        assert_eq!(dir.epoch(), Some(3));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use onrush_cluster::cluster::LinkId;
@@ -41,6 +41,12 @@ static ROOM: Semaphore = Semaphore::const_new(WAITING_MAX / UNIT);
 
 /// The longest message that is read: the longest that a client can publish, and what is around it.
 const MESSAGE_LEN_MAX: usize = (512 << 20) + (64 << 10);
+
+/// The longest one before it is known who is at the other end: greetings with gossip about all nodes there can be.
+const STRANGER_LEN_MAX: usize = 4 << 20;
+
+/// How often it is looked whether that is known when a longer one comes.
+const KNOWN_LOOK: Duration = Duration::from_millis(5);
 
 /// Most bytes that are read at once. A message takes memory as it comes, not as it promises.
 const READ_LEN: usize = 16 << 10;
@@ -89,10 +95,17 @@ pub(super) struct Link {
     queue: UnboundedSender<Arc<[u8]>>,
     /// Bytes that are queued and not written.
     queued: Arc<AtomicUsize>,
+    /// Whether it is known who is at the other end.
+    is_known: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Link {
+    /// It is known who is at the other end, or is not.
+    pub(super) fn set_known(&self, is_known: bool) {
+        self.is_known.store(is_known, Relaxed);
+    }
+
     /// Queues a message.
     pub(super) fn send(&self, bytes: &Arc<[u8]>) {
         self.queued.fetch_add(bytes.len(), Relaxed);
@@ -112,7 +125,7 @@ impl Link {
 
     /// Connects to a node.
     pub(super) fn connect(id: LinkId, to: Destination, events: Sender<Event>) -> Self {
-        Self::start(move |outgoing| async move {
+        Self::start(true, move |outgoing, is_known| async move {
             let connected = tokio::time::timeout(to.timeout, to.connect()).await;
             let stream = connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
             let result = match stream {
@@ -120,7 +133,7 @@ impl Link {
                     if events.send(Event::Connected(id)).await.is_err() {
                         return;
                     }
-                    serve(id, stream, outgoing, Reading::new(to.timeout), &events).await
+                    serve(id, stream, outgoing, Reading::new(to.timeout, is_known), &events).await
                 }
                 Err(error) => Err(error),
             };
@@ -138,10 +151,10 @@ impl Link {
         events: Sender<Event>,
     ) -> Self {
         let peer = stream.peer_addr();
-        Self::start(move |outgoing| async move {
+        Self::start(false, move |outgoing, is_known| async move {
             let stream = tokio::time::timeout(timeout, decrypt(stream, tls)).await;
             let result = match stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
-                Ok(stream) => serve(id, stream, outgoing, Reading::new(timeout), &events).await,
+                Ok(stream) => serve(id, stream, outgoing, Reading::new(timeout, is_known), &events).await,
                 Err(error) => Err(error),
             };
             if let Ok(peer) = peer {
@@ -151,11 +164,15 @@ impl Link {
         })
     }
 
-    fn start<F: Future<Output = ()> + 'static>(run: impl FnOnce(Outgoing) -> F) -> Self {
+    fn start<F>(is_known: bool, run: impl FnOnce(Outgoing, Arc<AtomicBool>) -> F) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
         let (queue, messages) = unbounded_channel();
-        let queued = Arc::new(AtomicUsize::new(0));
+        let (queued, is_known) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(is_known)));
         let outgoing = Outgoing { messages, queued: Arc::clone(&queued) };
-        Self { queue, queued, task: tokio::task::spawn_local(run(outgoing)) }
+        let task = tokio::task::spawn_local(run(outgoing, Arc::clone(&is_known)));
+        Self { queue, queued, is_known, task }
     }
 }
 
@@ -227,8 +244,9 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 /// How a link is read.
-#[derive(Clone, Copy)]
 struct Reading {
+    /// Whether it is known who is at the other end.
+    is_known: Arc<AtomicBool>,
     /// The other end has to say something within this time: a stranger must not keep a file open for nothing.
     first_within: Duration,
     /// Later, something has to come within this one.
@@ -238,8 +256,9 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(node_timeout: Duration) -> Self {
+    fn new(node_timeout: Duration, is_known: Arc<AtomicBool>) -> Self {
         Self {
+            is_known,
             first_within: node_timeout,
             silent_max: node_timeout.saturating_mul(SILENT_TIMEOUTS).max(SILENT_MIN),
             room: &ROOM,
@@ -270,7 +289,7 @@ async fn read(
     events: &Sender<Event>,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
-    let mut has_come = within(reading.first_within, next(&mut reader, &mut bytes, reading.silent_max)).await?;
+    let mut has_come = within(reading.first_within, next(&mut reader, &mut bytes, &reading)).await?;
     while has_come {
         let units = bytes.len().min(reading.room_len).div_ceil(UNIT) as u32;
         let Ok(room) = reading.room.acquire_many(units).await else { return Ok(()) };
@@ -280,13 +299,14 @@ async fn read(
         if events.send(Event::Message(id, Box::new(Received { message, _room: room }))).await.is_err() {
             return Ok(());
         }
-        has_come = next(&mut reader, &mut bytes, reading.silent_max).await?;
+        has_come = next(&mut reader, &mut bytes, &reading).await?;
     }
     Ok(())
 }
 
 /// Puts the next message into `bytes`, which is empty; `false` at the end.
-async fn next(reader: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>, silent_max: Duration) -> io::Result<bool> {
+async fn next(reader: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>, reading: &Reading) -> io::Result<bool> {
+    let silent_max = reading.silent_max;
     let mut prefix = [0; PREFIX_LEN];
     match within(silent_max, reader.read_exact(&mut prefix)).await {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
@@ -295,6 +315,16 @@ async fn next(reader: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>, silent
     let len = message::len(prefix).map_err(invalid)?;
     if len > MESSAGE_LEN_MAX {
         return Err(invalid(format!("a message of {len} bytes is too long")));
+    }
+    if len > STRANGER_LEN_MAX {
+        let is_known = async {
+            while !reading.is_known.load(Relaxed) {
+                tokio::time::sleep(KNOWN_LOOK).await;
+            }
+        };
+        // The first message says it, and may be on its way to the state.
+        let waited = tokio::time::timeout(reading.first_within, is_known).await;
+        waited.map_err(|_| invalid(format!("a message of {len} bytes comes from a stranger")))?;
     }
     bytes.extend_from_slice(&prefix);
     while bytes.len() < len {
@@ -365,7 +395,8 @@ mod tests {
     fn link(room_len: usize) -> (DuplexStream, Receiver<Event>, JoinHandle<io::Result<()>>) {
         let room: &'static Semaphore = Box::leak(Box::new(Semaphore::new(room_len / UNIT)));
         let first_within = Duration::from_secs(60);
-        let reading = Reading { first_within, silent_max: Duration::from_millis(50), room, room_len };
+        let is_known = Arc::new(AtomicBool::new(true));
+        let reading = Reading { is_known, first_within, silent_max: Duration::from_millis(50), room, room_len };
         let (end, other) = tokio::io::duplex(1 << 20);
         let (events, incoming) = channel(EVENTS_MAX);
         let task = tokio::spawn(async move { read(LinkId(1), other, reading, &events).await });
@@ -404,6 +435,27 @@ mod tests {
             assert!(incoming.is_empty(), "it is not handled yet");
             drop(long);
             assert!(incoming.recv().await.is_some());
+        });
+    }
+
+    #[test]
+    fn a_stranger_sends_nothing_long() {
+        run(async {
+            for is_known in [true, false] {
+                let (mut end, other) = tokio::io::duplex(1 << 20);
+                let (events, mut incoming) = channel(EVENTS_MAX);
+                let known = Arc::new(AtomicBool::new(false));
+                let reading = Reading::new(Duration::from_millis(200), Arc::clone(&known));
+                let task = tokio::spawn(async move { read(LinkId(1), other, reading, &events).await });
+                end.write_all(&published(HEADER_LEN + 100)).await.unwrap();
+                assert!(incoming.recv().await.is_some());
+                known.store(is_known, Relaxed);
+                let long = published(STRANGER_LEN_MAX + 1);
+                let sent = end.write_all(&long).await;
+                assert_eq!((sent.is_ok(), incoming.recv().await.is_some()), (is_known, is_known));
+                drop(end);
+                assert_eq!(task.await.unwrap().is_ok(), is_known);
+            }
         });
     }
 

@@ -133,9 +133,16 @@ impl Bus {
         let failed = |error: io::Error| format!("Can't start the threads of the cluster: {error}");
         let slots = slots::Slots::start(server).map_err(failed)?;
         moves::start(server).map_err(failed)?;
-        threads::start("cluster", move || bus::run(server, self.listeners, self.file, bell, slots))
-            .map(drop)
-            .map_err(failed)
+        let file = Arc::new(self.file);
+        let at_end = Arc::clone(&file);
+        let settle = move || {
+            if let Err(error) = at_end.settle() {
+                tracing::error!("Can't write the file of nodes at the end: {error}");
+            }
+        };
+        // It begins once.
+        let _ = server.host.settle_nodes.set(Box::new(settle));
+        threads::start("cluster", move || bus::run(server, self.listeners, file, bell, slots)).map(drop).map_err(failed)
     }
 }
 

@@ -118,6 +118,8 @@ pub enum TextRule {
     Hostname,
     /// Printable ASCII without what would split a line of `nodes.conf`.
     NodeName,
+    /// An address as nodes of a cluster tell it each other.
+    NodeAddress,
     /// A template for the process title.
     TitleTemplate,
 }

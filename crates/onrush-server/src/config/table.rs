@@ -8,7 +8,7 @@ use super::directive::Kind::{
     SavePoints, Text,
 };
 use super::directive::TextRule::{
-    Directory, FileName, FileNameNotEmpty, FolderName, Hostname, NodeName, TitleTemplate,
+    Directory, FileName, FileNameNotEmpty, FolderName, Hostname, NodeAddress, NodeName, TitleTemplate,
 };
 use super::directive::{Directive, boolean, integer, memory, one_of, special, text};
 
@@ -249,7 +249,7 @@ pub static DIRECTIVES: &[Directive] = &[
     integer("cluster-slot-migration-log-max-len", 0, I32_MAX, "1000").apply(),
     boolean("cluster-slot-stats-enabled", "no").apply(),
     integer("cluster-compatibility-sample-ratio", 0, 100, "0").no_effect("commands are not sampled"),
-    text("cluster-announce-ip", "").apply(),
+    special("cluster-announce-ip", Text(NodeAddress), "").apply(),
     integer("cluster-announce-port", 0, 65535, "0").apply(),
     integer("cluster-announce-tls-port", 0, 65535, "0").apply(),
     integer("cluster-announce-bus-port", 0, 65535, "0").apply(),

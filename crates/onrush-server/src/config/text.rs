@@ -47,8 +47,15 @@ pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Resul
             }
         }
         TextRule::NodeName => {
-            if word.iter().any(|byte| b"!#$%&()*+:;<>?@[]^{|}~\"".contains(byte)) {
+            // Some of these would break the file of nodes.
+            let breaks = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || *byte == b',';
+            if word.iter().any(|byte| b"!#$%&()*+:;<>?@[]^{|}~\"".contains(byte) || breaks(byte)) {
                 return Err("Announced human node name contained invalid character".into());
+            }
+        }
+        TextRule::NodeAddress => {
+            if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:%".contains(byte)) {
+                return Err("Announced IP contained invalid character".into());
             }
         }
         TextRule::TitleTemplate => {
@@ -124,6 +131,19 @@ mod tests {
         assert_eq!(there, here.as_os_str().as_bytes());
         assert_eq!(check(TextRule::Directory, "/nowhere/at/all"), Err("No such file or directory".into()));
         assert_eq!(check(TextRule::Directory, "/proc/self/status"), Err("Not a directory".into()));
+    }
+
+    #[test]
+    fn what_goes_into_the_file_of_nodes_does_not_break_it() {
+        for word in ["a b", "a,b", "a\nb", "a\tb", "a\0b"] {
+            assert!(
+                check(TextRule::NodeName, word).is_err() && check(TextRule::NodeAddress, word).is_err(),
+                "{word:?}"
+            );
+        }
+        assert!(
+            check(TextRule::NodeName, "node-1_a/b=c").is_ok() && check(TextRule::NodeAddress, "fe80::1%eth0").is_ok()
+        );
     }
 
     #[test]

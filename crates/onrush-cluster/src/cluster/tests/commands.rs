@@ -126,6 +126,46 @@ fn slots_that_move_as_a_whole_are_the_targets_for_all_and_their_keys_go() {
 }
 
 #[test]
+fn two_nodes_that_give_each_other_slots_key_by_key_lose_none() {
+    for has_replicas in [0, 1] {
+        let mut mesh = Mesh::formed(3, 3 * has_replicas);
+        let ids = [0, 1, 2].map(|nth| mesh.id(nth).to_string());
+        let (now, asked) = (mesh.now(), Asked::default());
+        for (slot, from, to) in [(5, 0, 1), (6_000, 1, 0), (6, 0, 1), (6_001, 1, 2)] {
+            mesh.at(from).set_slot_migrating(slot, &ids[to], now).unwrap();
+            mesh.at(to).set_slot_importing(slot, &ids[from], now).unwrap();
+        }
+        // Each takes slots over before it hears of what the other has taken.
+        for (slot, to) in [(5, 1), (6_000, 0), (6, 1), (6_001, 2)] {
+            mesh.at(to).set_slot_node(slot, &ids[to], now, &asked).unwrap();
+        }
+        mesh.settle();
+        mesh.pass(1_000);
+        for (slot, from, to) in [(5, 0, 1), (6_000, 1, 0), (6, 0, 1), (6_001, 1, 2)] {
+            mesh.at(from).set_slot_node(slot, &ids[to], now, &asked).unwrap();
+            mesh.settle();
+        }
+        mesh.pass(1_000);
+        for (slot, to) in [(5, 1), (6_000, 0), (6, 1), (6_001, 2)] {
+            let owner = mesh.id(to);
+            (0..mesh.members.len()).for_each(|nth| assert_eq!(mesh.owner(nth, slot), Some(owner), "{slot} at {nth}"));
+            assert!(
+                !mesh.took(to, |action| matches!(action, Action::SlotsLost(lost) if lost.contains(&slot))),
+                "{slot}"
+            );
+            assert!(mesh.members[to].cluster.slots.taken.is_empty());
+        }
+        // One goes back at once.
+        mesh.at(1).set_slot_migrating(5, &ids[0], now).unwrap();
+        mesh.at(0).set_slot_importing(5, &ids[1], now).unwrap();
+        mesh.at(0).set_slot_node(5, &ids[0], now, &asked).unwrap();
+        mesh.at(1).set_slot_node(5, &ids[0], now, &asked).unwrap();
+        mesh.settle();
+        assert!((0..3).all(|nth| mesh.owner(nth, 5) == Some(mesh.id(0))));
+    }
+}
+
+#[test]
 fn a_source_whose_target_does_not_answer_keeps_the_slots_for_good() {
     let mut mesh = Mesh::formed(3, 1);
     let [first, second] = [0, 1].map(|nth| mesh.id(nth).to_string());
