@@ -5,8 +5,8 @@ use super::actions::{Host, Now};
 use crate::message::{Body, HEADER_LEN};
 
 /// Bytes of messages of channels that may wait for the thread of the bus, which may wait for the disk that the file of nodes is
-/// on: as many as may wait for one node. A message that is longer waits alone.
-pub const PUBLISHED_MAX: usize = 256 << 20;
+/// on. A message that is longer waits alone. Less than may wait for one node, which otherwise would get too much at once.
+pub const PUBLISHED_MAX: usize = 64 << 20;
 
 /// What of the queue is messages of channels.
 #[derive(Default)]

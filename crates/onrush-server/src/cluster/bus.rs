@@ -43,6 +43,9 @@ const EVENTS_AT_ONCE: usize = 64;
 /// Bytes that may wait for a node that does not read, if `cluster-link-sendbuf-limit` says nothing.
 const QUEUE_MAX: usize = 256 << 20;
 
+/// Bytes of messages after which links may write some.
+const SENT_AT_ONCE: usize = 1 << 20;
+
 /// Runs the bus. Ends with the process.
 pub(super) fn run(
     server: &'static Server,
@@ -246,14 +249,21 @@ impl Bus {
                 self.tell_replicas(std::mem::take(text), *has_gained).await;
             }
         }
+        let mut sent = 0;
         for action in actions {
+            if sent > SENT_AT_ONCE {
+                // The links have the same thread.
+                tokio::task::yield_now().await;
+                sent = 0;
+            }
             match action {
                 Action::Connect { link, ip, bus_port, .. } => self.connect(link, &ip, bus_port),
                 Action::Close(id) => drop(self.forget(id)),
                 Action::Send { links, message } => {
                     let mut bytes = Vec::new();
                     message.encode(&mut bytes);
-                    let bytes: Arc<[u8]> = bytes.into();
+                    let bytes = Arc::new(bytes);
+                    sent += bytes.len();
                     links.into_iter().for_each(|id| self.send(id, &bytes));
                 }
                 Action::Save { .. } | Action::Routes | Action::TellReplicas { .. } => {}
@@ -348,7 +358,7 @@ impl Bus {
         self.keep(id, link);
     }
 
-    fn send(&mut self, id: LinkId, bytes: &Arc<[u8]>) {
+    fn send(&mut self, id: LinkId, bytes: &Arc<Vec<u8>>) {
         let limit = match self.server.host.config.read().cluster_link_sendbuf_limit {
             0 => QUEUE_MAX,
             limit => limit as usize,

@@ -92,7 +92,7 @@ impl Deref for Received {
 
 /// One end of a link. Dropped, it is closed.
 pub(super) struct Link {
-    queue: UnboundedSender<Arc<[u8]>>,
+    queue: UnboundedSender<Arc<Vec<u8>>>,
     /// Bytes that are queued and not written.
     queued: Arc<AtomicUsize>,
     /// Whether it is known who is at the other end.
@@ -107,7 +107,7 @@ impl Link {
     }
 
     /// Queues a message.
-    pub(super) fn send(&self, bytes: &Arc<[u8]>) {
+    pub(super) fn send(&self, bytes: &Arc<Vec<u8>>) {
         self.queued.fetch_add(bytes.len(), Relaxed);
         // Nobody takes it any more if the link is closed.
         let _ = self.queue.send(Arc::clone(bytes));
@@ -203,7 +203,7 @@ fn reason(result: &io::Result<()>) -> String {
 
 /// What is to be written.
 struct Outgoing {
-    messages: UnboundedReceiver<Arc<[u8]>>,
+    messages: UnboundedReceiver<Arc<Vec<u8>>>,
     queued: Arc<AtomicUsize>,
 }
 

@@ -216,7 +216,7 @@ fn messages_that_nobody_takes_wait_up_to_a_limit() {
     let (now, asked) = (mesh.now(), Asked::default());
     let node = mesh.at(0);
     // Above the limit alone, and as many as fit.
-    for (len, count, fits) in [(PUBLISHED_MAX + 1, 3, 1), (PUBLISHED_MAX / 4, 9, 3), (0, 160_000, 118_934)] {
+    for (len, count, fits) in [(PUBLISHED_MAX + 1, 3, 1), (PUBLISHED_MAX / 4, 9, 3), (0, 40_000, 29_733)] {
         let message = vec![0; len];
         (0..count).for_each(|_| node.publish(b"c", &message, false, now, &asked));
         let actions = node.take_actions();
