@@ -145,7 +145,8 @@ const ORPHANED: &str = "onrushOrphaned";
 
 /// `0-99,200-200/300-300`
 fn parse_orphaned(word: &str) -> Option<Vec<SlotSet>> {
-    word.split('/').map(|ranges| slots::parse_ranges(&ranges.replace(',', " "))).collect()
+    let parse = |ranges: &str| slots::parse_ranges(&ranges.replace(',', " ")).filter(|slots| !slots.is_empty());
+    word.split('/').map(parse).collect()
 }
 
 impl fmt::Display for NodesConf {
@@ -359,6 +360,8 @@ mod tests {
             (format!("{line}\nvars currentEpoch 1\n"), 2),
             (format!("{vars}{line}\n"), 2),
             (format!("{line}\n\n{vars}{vars}"), 4),
+            (format!("{line}\n{} onrushOrphaned ,\n", vars.trim_end()), 2),
+            (format!("{line}\n{} onrushOrphaned 1-2/3-70000\n", vars.trim_end()), 2),
         ] {
             assert_eq!(NodesConf::parse(&text).map_err(|wrong| wrong.line), Err(at), "{text}");
         }
