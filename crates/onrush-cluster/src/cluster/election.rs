@@ -96,7 +96,7 @@ impl Cluster {
             self.tell_reason(Reason::Expired);
         } else if !self.election.is_sent {
             self.ask_for_votes(is_manual);
-        } else if self.election.voters.len() >= self.quorum() {
+        } else if self.election.voters.len() >= self.state.quorum {
             self.win();
         } else {
             self.tell_reason(Reason::Votes);

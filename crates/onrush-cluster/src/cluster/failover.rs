@@ -69,11 +69,14 @@ impl Cluster {
     /// What a header says of a manual fail-over: how far this node, a replica, has to come.
     pub(super) fn hear_paused_offset(&mut self, sender: Ix, header: &Header) {
         let is_paused = header.message_flags.contains(MessageFlags::PAUSED);
-        let waits =
-            self.manual.end_ms.is_some() && self.manual.replica.is_none() && self.manual.wanted_offset.is_none();
+        let waits = self.manual.end_ms.is_some() && self.manual.replica.is_none();
         if is_paused && waits && self.nodes[MYSELF].primary == Some(self.nodes[sender].id) {
-            self.manual.wanted_offset = Some(header.offset);
-            self.notice(format!("Received replication offset for paused master manual failover: {}", header.offset));
+            // Clients are held, but the primary may have told its replicas something since.
+            let before = self.manual.wanted_offset.replace(header.offset);
+            if before.is_none() {
+                let offset = header.offset;
+                self.notice(format!("Received replication offset for paused master manual failover: {offset}"));
+            }
         }
     }
 
@@ -82,8 +85,7 @@ impl Cluster {
         if self.nodes[MYSELF].is_primary() {
             return;
         }
-        // No client's command can come behind that while the primary holds its clients, but what it tells its replicas may.
-        if !self.manual.can_start && self.manual.wanted_offset.is_some_and(|offset| offset <= self.offset) {
+        if !self.manual.can_start && self.manual.wanted_offset.is_some_and(|offset| offset == self.offset) {
             self.manual.can_start = true;
             self.notice("All master replication stream processed, manual failover can start.");
         }

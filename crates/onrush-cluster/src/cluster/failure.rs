@@ -53,7 +53,7 @@ impl Cluster {
             return;
         }
         let own = usize::from(self.nodes[MYSELF].is_voter());
-        if self.failure_reports(ix) + own < self.quorum() {
+        if self.failure_reports(ix) + own < self.state.quorum {
             return;
         }
         let label = self.nodes[ix].label();

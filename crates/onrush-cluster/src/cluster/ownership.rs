@@ -8,6 +8,17 @@ use super::view::NO_NODE;
 use crate::node::{Flags, NodeId};
 use crate::slots::{SLOTS, SlotSet};
 
+/// Where a slot has come from.
+struct Taken {
+    shard: NodeId,
+    since_ms: u64,
+    /// How often it was claimed with a new epoch since.
+    defended: u32,
+}
+
+/// Whoever claims a slot after so many claims with new epochs has heard of some of them.
+const DEFENDED_MAX: u32 = 8;
+
 /// As many nodes with slots as there can be.
 const ORPHANED_MAX: usize = SLOTS as usize;
 
@@ -27,9 +38,9 @@ pub(super) struct Slots {
     orphaned: Vec<Orphaned>,
     pub(super) migrating: BTreeMap<u16, NodeId>,
     pub(super) importing: BTreeMap<u16, NodeId>,
-    /// Slots that this node has taken over key by key, and from whom, until that one claims them no more. It may not have heard of
-    /// that, and have taken an epoch meanwhile by which it claims all that it had.
-    pub(super) taken: BTreeMap<u16, NodeId>,
+    /// Slots that this node has taken over key by key, and from which shard, until a primary of that claims them no more. It may not
+    /// have heard of that, and have taken an epoch meanwhile by which it claims all that it had.
+    taken: BTreeMap<u16, Taken>,
     /// Whether they are to be claimed with a new epoch.
     defends: bool,
 }
@@ -58,9 +69,27 @@ impl Slots {
         self.assigned
     }
 
-    /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners.
+    /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners. What comes here is
+    /// nobody else's.
     pub(super) fn unknown_owners(&self) -> usize {
-        self.orphaned.len()
+        let is_elsewhere = |slot| !self.importing.contains_key(&slot);
+        self.orphaned.iter().filter(|orphaned| orphaned.slots.iter().any(is_elsewhere)).count()
+    }
+
+    /// A slot stays where it is, or goes back to where it came from.
+    pub(super) fn forget_taken(&mut self, slot: u16) {
+        self.taken.remove(&slot);
+    }
+
+    /// Slots that were taken over for so long have been heard of.
+    pub(super) fn forget_taken_since(&mut self, since_ms: u64) {
+        self.taken.retain(|_, taken| taken.since_ms > since_ms);
+    }
+
+    /// Slots that were taken over from nodes that may not know it.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> Vec<u16> {
+        self.taken.keys().copied().collect()
     }
 
     /// The slots of these, as the file of nodes has them.
@@ -225,27 +254,40 @@ impl Cluster {
         claimed.difference(&self.nodes[claimer].slots).filter(is_won).collect()
     }
 
-    /// Whether this node has taken a slot over from another one that may not know it.
-    fn is_taken_from(&self, slot: u16, ix: Ix) -> bool {
-        self.slots.taken.get(&slot).is_some_and(|source| *source == self.nodes[ix].id)
+    /// This node takes a slot over from another one, key by key.
+    pub(super) fn note_taken(&mut self, slot: u16, source: NodeId) {
+        let Some(ix) = self.find(source) else { return };
+        let taken = Taken { shard: self.nodes[ix].shard, since_ms: self.now.mono_ms, defended: 0 };
+        self.slots.taken.insert(slot, taken);
     }
 
-    /// A node says which slots it claims: it knows that the others have gone.
+    /// Whether this node has taken a slot over from another one's shard that may not know it.
+    fn is_taken_from(&self, slot: u16, ix: Ix) -> bool {
+        self.slots.taken.get(&slot).is_some_and(|taken| taken.shard == self.nodes[ix].shard)
+    }
+
+    /// A primary says which slots it claims: it knows that the others have gone.
     pub(super) fn note_given_up(&mut self, ix: Ix, claimed: &SlotSet) {
-        let id = self.nodes[ix].id;
-        self.slots.taken.retain(|slot, source| *source != id || claimed.has(*slot));
+        let shard = self.nodes[ix].shard;
+        self.slots.taken.retain(|slot, taken| taken.shard != shard || claimed.has(*slot));
     }
 
     /// Two nodes that give each other slots key by key may both take an epoch before one has heard of what the other has taken.
     /// With that they would claim what they gave away, and the one with the keys would delete them. It does not, and takes a
-    /// still higher one.
+    /// still higher one, up to [`DEFENDED_MAX`] times. With equal epochs one of the two does so, as when epochs collide.
     fn defend_taken(&mut self, claimer: Ix, epoch: u64, claimed: &SlotSet) {
-        let claims_taken = |slot: u16| claimed.has(slot) && self.is_taken_from(slot, claimer);
-        let is_beaten = epoch >= self.nodes[MYSELF].config_epoch
-            && self.slots.taken.keys().any(|slot| claims_taken(*slot))
-            && self.check_new_epoch().is_ok();
-        if is_beaten {
-            self.slots.defends = true;
+        let (myself, other) = (&self.nodes[MYSELF], &self.nodes[claimer]);
+        let is_beaten = epoch > myself.config_epoch || epoch == myself.config_epoch && other.id > myself.id;
+        if !is_beaten || self.slots.taken.is_empty() {
+            return;
+        }
+        let (shard, may_defend) = (self.nodes[claimer].shard, self.check_new_epoch().is_ok());
+        let Slots { taken, defends, .. } = &mut self.slots;
+        let is_claimed = |slot: u16, taken: &Taken| taken.shard == shard && claimed.has(slot);
+        taken.retain(|slot, taken| !(is_claimed(*slot, taken) && taken.defended == DEFENDED_MAX));
+        for (_, taken) in taken.iter_mut().filter(|(slot, taken)| may_defend && is_claimed(**slot, taken)) {
+            taken.defended += 1;
+            *defends = true;
         }
     }
 

@@ -25,8 +25,7 @@ impl Cluster {
         let ix = self.other_end(id)?;
         self.check_no_failover()?;
         self.slots.migrating.insert(slot, self.nodes[ix].id);
-        // It may go back to where it came from.
-        self.slots.taken.remove(&slot);
+        self.slots.forget_taken(slot);
         self.end_mark();
         Ok(())
     }
@@ -41,6 +40,7 @@ impl Cluster {
             return Err(format!("ERR I'm already the owner of hash slot {slot}"));
         }
         let ix = self.other_end(id)?;
+        self.check_no_failover()?;
         self.slots.importing.insert(slot, self.nodes[ix].id);
         self.end_mark();
         Ok(())
@@ -52,6 +52,7 @@ impl Cluster {
     /// This node is a replica.
     pub fn set_slot_stable(&mut self, slot: u16, now: Now) -> Done {
         self.begin_slot(now)?;
+        self.check_no_failover()?;
         self.slots.importing.remove(&slot);
         self.slots.migrating.remove(&slot);
         self.end_mark();
@@ -90,7 +91,7 @@ impl Cluster {
         if ix == MYSELF
             && let Some(source) = self.slots.importing.remove(&slot)
         {
-            self.slots.taken.insert(slot, source);
+            self.note_taken(slot, source);
             self.end_import(slot);
         }
         self.end_slot(Some(host));
@@ -146,6 +147,7 @@ impl Cluster {
             return Err("ERR A replica has no slots of its own".to_owned());
         }
         self.check_each(slots, true)?;
+        self.check_no_failover()?;
         for slot in slots {
             self.slots.importing.remove(slot);
             self.assign(*slot, Some(MYSELF));
@@ -161,6 +163,7 @@ impl Cluster {
     pub fn del_slots(&mut self, slots: &[u16], now: Now) -> Done {
         self.begin(now);
         self.check_each(slots, false)?;
+        self.check_no_failover()?;
         slots.iter().for_each(|slot| self.assign(*slot, None));
         self.end_slot(None);
         Ok(())

@@ -20,6 +20,10 @@ pub(super) struct State {
     pub(super) must_update: bool,
     /// Primaries with slots.
     pub(super) size: usize,
+    /// A majority of them. A node that has been away may hear first that primaries are such no more, and later who is: it must not
+    /// take the few that are left for all, so whoever is not known yet counts.
+    pub(super) quorum: usize,
+    has_majority: bool,
     started_ms: Option<u64>,
     /// When this node last saw no majority.
     minority_ms: Option<u64>,
@@ -29,7 +33,16 @@ pub(super) struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self { is_up: false, must_update: true, size: 1, started_ms: None, minority_ms: None, stalled_ms: None }
+        Self {
+            is_up: false,
+            must_update: true,
+            size: 1,
+            quorum: 1,
+            has_majority: false,
+            started_ms: None,
+            minority_ms: None,
+            stalled_ms: None,
+        }
     }
 }
 
@@ -37,12 +50,6 @@ impl Default for State {
 const ORPHAN_TIMEOUTS: u64 = 4;
 
 impl Cluster {
-    /// A majority of the primaries with slots. A node that has been away may hear first that primaries are such no more, and later
-    /// who is: it must not take the few that are left for all.
-    pub(super) fn quorum(&self) -> usize {
-        (self.state.size + self.slots.unknown_owners()) / 2 + 1
-    }
-
     /// Looks whether the cluster is up. O(nodes).
     pub(super) fn update_state(&mut self) {
         let now_ms = self.now.mono_ms;
@@ -51,20 +58,36 @@ impl Cluster {
         let size = voters().count();
         let reachable = voters().filter(|node| !node.is_silent()).count();
         self.state.size = size;
+        self.count_quorum();
         let is_primary = self.nodes[MYSELF].is_primary();
         let is_waiting = is_primary && !self.state.is_up && now_ms - started_ms < START_DELAY_MS;
         self.state.must_update = is_waiting;
         if is_waiting {
             return;
         }
-        let has_majority = reachable >= self.quorum();
+        let has_majority = reachable >= self.state.quorum;
+        self.state.has_majority = has_majority;
         if !has_majority {
             self.state.minority_ms = Some(now_ms);
-        } else if let Some(since_ms) = now_ms.checked_sub(self.options.node_timeout_ms.saturating_mul(ORPHAN_TIMEOUTS))
-        {
-            self.slots.forget_orphaned_since(since_ms);
+        } else {
+            self.forget_orphaned(now_ms);
         }
         self.set_state(has_majority && self.covers_slots());
+    }
+
+    /// Slots without an owner for so long, all of it with a majority, are nobody's.
+    fn forget_orphaned(&mut self, now_ms: u64) {
+        let Some(since_ms) = now_ms.checked_sub(self.options.node_timeout_ms.saturating_mul(ORPHAN_TIMEOUTS)) else {
+            return;
+        };
+        if self.state.minority_ms.is_none_or(|minority_ms| minority_ms <= since_ms) {
+            self.slots.forget_orphaned_since(since_ms);
+            self.count_quorum();
+        }
+    }
+
+    fn count_quorum(&mut self) {
+        self.state.quorum = (self.state.size + self.slots.unknown_owners()) / 2 + 1;
     }
 
     /// Whether each slot has an owner that has not failed, if that is asked for.
@@ -84,7 +107,16 @@ impl Cluster {
     }
 
     fn must_wait_to_rejoin(&self) -> bool {
-        self.nodes[MYSELF].is_primary() && self.is_recent(self.state.minority_ms)
+        // What is handed over is clear first: clients are not held back while the cluster is down.
+        self.nodes[MYSELF].is_primary() && (self.is_recent(self.state.minority_ms) || self.hands_over.is_some())
+    }
+
+    /// Whether this node has been with a majority for some time without having been away.
+    pub(super) fn is_settled(&self) -> bool {
+        self.state.has_majority
+            && !self.is_stalled()
+            && !self.is_recent(self.state.stalled_ms)
+            && !self.is_recent(self.state.minority_ms)
     }
 
     fn is_recent(&self, time_ms: Option<u64>) -> bool {

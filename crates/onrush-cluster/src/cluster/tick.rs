@@ -34,6 +34,9 @@ impl Ticking {
     }
 }
 
+/// After so many node timeouts the node that a slot was taken over from has heard of it, or has failed.
+const TAKEN_TIMEOUTS: u64 = 4;
+
 impl Cluster {
     /// When `tick` is due, by the clock that never goes back.
     pub fn next_tick_ms(&self) -> u64 {
@@ -54,8 +57,17 @@ impl Cluster {
         self.tell_paused_offset();
         self.migrate_replica();
         self.vote_late();
+        self.forget_taken();
         self.state.must_update |= !self.state.is_up || self.slots.unknown_owners() > 0;
         self.end(Some(host));
+    }
+
+    /// Who has lost slots to this node key by key has heard of it, or has failed.
+    fn forget_taken(&mut self) {
+        let time_ms = self.options.node_timeout_ms.saturating_mul(TAKEN_TIMEOUTS);
+        if let Some(since_ms) = self.now.mono_ms.checked_sub(time_ms) {
+            self.slots.forget_taken_since(since_ms);
+        }
     }
 
     /// A node that has not run for long has no idea whether others have answered: their time begins again.

@@ -44,11 +44,11 @@ impl Cluster {
     }
 
     /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
-    /// until [`Cluster::end_hand_over`]. Returns the epoch by which the target is to claim them: this node knows of none as high.
+    /// until [`Cluster::end_hand_over`]; the caller has the new state saved. Returns the epoch by which the target is to claim them: this node knows of none as high.
     ///
     /// # Errors
     /// A replica takes over, which says that it has them. The target is unknown. There is no such epoch.
-    pub fn begin_hand_over(&mut self, target: &str) -> Result<u64, String> {
+    pub fn begin_hand_over(&mut self, slots: &[u16], target: &str) -> Result<u64, String> {
         if self.manual.replica.is_some() {
             return Err("A replica of this node is taking over".to_owned());
         }
@@ -56,6 +56,8 @@ impl Cluster {
             return Err("There is no higher configEpoch".to_owned());
         }
         self.hands_over = Some(self.nodes[self.known(target)?].id);
+        // They may go back to where they came from.
+        slots.iter().for_each(|slot| self.slots.forget_taken(*slot));
         self.current_epoch += 1;
         self.save(false);
         Ok(self.current_epoch)
@@ -68,9 +70,13 @@ impl Cluster {
 
     /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows: with an epoch above the one
     /// that it has given the target, this node keeps them, also if that one comes back and has them. Clients must not go on before
-    /// that is saved.
-    pub fn keep_slots(&mut self, now: Now, host: &dyn Host) {
+    /// that is saved. `false`: this node has not been with a majority for long enough to know that nobody else has been chosen
+    /// for its slots, or that the target has not told that it has them.
+    pub fn keep_slots(&mut self, now: Now, host: &dyn Host) -> bool {
         self.begin_with(now, host);
+        if !self.is_settled() {
+            return false;
+        }
         if self.take_epoch().is_some() {
             self.notice("configEpoch updated after a hand-over of slots that was not answered");
             self.changed();
@@ -78,6 +84,7 @@ impl Cluster {
             self.broadcast_pong();
         }
         self.end(Some(host));
+        true
     }
 
     /// Whether it is open for a moment whose slots of this node are.

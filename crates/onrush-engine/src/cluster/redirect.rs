@@ -183,15 +183,32 @@ const NOT_LOCAL_IN_SCRIPT: CommandError =
 const OTHER_SLOT_IN_SCRIPT: CommandError =
     CommandError::fixed("ERR Script attempted to access keys that do not hash to the same slot");
 
-/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one. `goes_on`: it goes on to its
-/// end by the routes that it, or its transaction, has begun with.
+/// With which slots a script goes on though routes to come refuse them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoesOn {
+    /// It has not written.
+    No,
+    /// It is part of a transaction, which is not torn apart, and has declared keys of this slot.
+    With(u16),
+    /// It has written.
+    WithAll,
+}
+
+impl GoesOn {
+    fn is_with(self, slot: u16) -> bool {
+        self == Self::WithAll || self == Self::With(slot)
+    }
+}
+
+/// Why a script must not call a command. `slot`: that of its keys so far, if it must keep to one. `goes_on`: with which slots it goes
+/// on to its end by the routes that it, or its transaction, has begun with.
 #[cold]
 pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     ctx: &mut Ctx<'_>,
     command: &Command,
     argv: &A,
     slot: Option<&mut Option<u16>>,
-    goes_on: bool,
+    goes_on: GoesOn,
 ) -> Option<CommandError> {
     let cluster = ctx.engine.cluster.as_ref()?;
     if ctx.session.is_replay {
@@ -203,7 +220,7 @@ pub(crate) fn refusal_in_script<A: Arguments + ?Sized>(
     let is_free = !slotted.is_crossing && cluster.is_slot_free(slotted.slot);
     let way = match is_free {
         true => Way::Here,
-        false if goes_on => way(&cluster.routes(), &wanted),
+        false if goes_on.is_with(slotted.slot) => way(&cluster.routes(), &wanted),
         false => way_to_begin(cluster, &wanted).0,
     };
     let refusal = match way {

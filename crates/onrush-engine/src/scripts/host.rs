@@ -14,7 +14,7 @@ use crate::batch::argv::Argv;
 use crate::batch::permission::not_permitted_in_script;
 use crate::blocking::serve::refuse_waiting;
 use crate::clients::session::States;
-use crate::cluster::redirect::refusal_in_script;
+use crate::cluster::redirect::{GoesOn, refusal_in_script};
 use crate::cluster::slotted::slot_of;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
@@ -243,9 +243,12 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         if self.ctx.engine.cluster.is_none() {
             return Ok(());
         }
+        let goes_on = match self.slot {
+            _ if self.has_written => GoesOn::WithAll,
+            Some(slot) if !self.is_outermost => GoesOn::With(slot),
+            _ => GoesOn::No,
+        };
         let slot = self.rules.keeps_to_slot.then_some(&mut self.slot);
-        // A transaction is not torn apart either.
-        let goes_on = self.has_written || !self.is_outermost;
         refusal_in_script(self.ctx, command, argv, slot, goes_on).map_or(Ok(()), Err)
     }
 

@@ -303,6 +303,10 @@ impl Bus {
         let mut is_told = false;
         // Nothing may be sent before it is written: the thread waits for the disk.
         while let Err(error) = self.file.write(&text, sync) {
+            if self.server.host.is_ending.load(Relaxed) {
+                // Nothing is sent any more either.
+                std::future::pending::<()>().await;
+            }
             self.clustering.is_file_failing.store(true, Relaxed);
             if !std::mem::replace(&mut is_told, true) {
                 tracing::error!(

@@ -36,6 +36,8 @@ struct Beside {
     follows: Option<Mark>,
     /// Since when there is something newer beside it.
     newer_since: Option<Instant>,
+    /// Whether the process ends.
+    is_over: bool,
 }
 
 /// Tells a text from others.
@@ -92,7 +94,7 @@ impl NodesFile {
         let soon = std::fs::read_to_string(self.beside(SOON_SUFFIX)).ok();
         let newer = soon.and_then(|soon| NodesConf::parse(text_after(&soon, follows)?).ok());
         let newer_since = newer.is_some().then(Instant::now);
-        *self.beside.lock() = Beside { follows: Some(follows), newer_since };
+        *self.beside.lock() = Beside { follows: Some(follows), newer_since, is_over: false };
         if newer.is_some() {
             return Ok(newer);
         }
@@ -113,6 +115,9 @@ impl NodesFile {
     /// The system's. What was written last is what is read, or this text if only the end has failed.
     pub(super) fn write(&self, text: &str, sync: bool) -> io::Result<()> {
         let mut beside = self.beside.lock();
+        if beside.is_over {
+            return Err(io::Error::other("the process ends"));
+        }
         match beside.follows.filter(|_| !sync) {
             Some(follows) => {
                 self.write_soon(text, follows)?;
@@ -149,16 +154,18 @@ impl NodesFile {
         // Nobody else knows the new file yet.
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         *self.locked.lock() = file;
-        *beside = Beside { follows: Some(mark), newer_since: None };
+        (beside.follows, beside.newer_since) = (Some(mark), None);
         Ok(())
     }
 
-    /// Has the file of nodes take over what is newer beside it: the process ends, and redis-server may come after it.
+    /// Has the file of nodes take over what is newer beside it, and writes nothing any more: the process ends, and redis-server may
+    /// come after it.
     ///
     /// # Errors
     /// The system's. What is newer stays beside it.
-    pub(super) fn settle(&self) -> io::Result<()> {
+    pub(super) fn end(&self) -> io::Result<()> {
         let mut beside = self.beside.lock();
+        beside.is_over = true;
         let Some(follows) = beside.follows.filter(|_| beside.newer_since.is_some()) else { return Ok(()) };
         let soon = std::fs::read_to_string(self.beside(SOON_SUFFIX))?;
         match text_after(&soon, follows) {
@@ -267,16 +274,14 @@ mod tests {
     fn at_the_end_the_file_of_nodes_has_it_all() {
         let dir = Dir::new("end", "nodes.conf");
         let file = dir.take();
-        file.settle().unwrap();
         file.write(&text(1), true).unwrap();
         file.write(&text(2), false).unwrap();
-        file.settle().unwrap();
+        file.end().unwrap();
         assert!(!Path::new(&dir.soon()).exists());
         assert_eq!(std::fs::read_to_string(&dir.1).unwrap(), text(2));
-        file.settle().unwrap();
-        file.write(&text(3), false).unwrap();
+        assert!(file.write(&text(3), false).is_err() && file.end().is_ok());
         drop(file);
-        assert_eq!(dir.epoch(), Some(3));
+        assert_eq!(dir.epoch(), Some(2));
     }
 
     #[test]

@@ -135,13 +135,13 @@ impl Bus {
         moves::start(server).map_err(failed)?;
         let file = Arc::new(self.file);
         let at_end = Arc::clone(&file);
-        let settle = move || {
-            if let Err(error) = at_end.settle() {
+        let end_of_nodes = move || {
+            if let Err(error) = at_end.end() {
                 tracing::error!("Can't write the file of nodes at the end: {error}");
             }
         };
         // It begins once.
-        let _ = server.host.settle_nodes.set(Box::new(settle));
+        let _ = server.host.end_of_nodes.set(Box::new(end_of_nodes));
         threads::start("cluster", move || bus::run(server, self.listeners, file, bell, slots)).map(drop).map_err(failed)
     }
 }

@@ -166,8 +166,8 @@ pub struct Host {
     pub is_ending: AtomicBool,
     /// Whether a thread keeps the whole keyspace locked because the process ends: clients get no replies any more.
     pub is_closing: AtomicBool,
-    /// Has the file of nodes of a cluster take over what is to be in it soon.
-    pub settle_nodes: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Has the file of nodes of a cluster take over what is to be in it soon, and writes nothing after that.
+    pub end_of_nodes: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// The end that waits for replicas.
     pub ending: Ending,
     /// Gets a message when the server is to stop.
@@ -198,7 +198,7 @@ impl Host {
             stuck: (0..config.workers).map(|_| AtomicBool::new(false)).collect(),
             is_ending: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
-            settle_nodes: OnceLock::new(),
+            end_of_nodes: OnceLock::new(),
             ending: Ending::default(),
             shutdown: tokio::sync::Notify::new(),
             config: RwLock::new(config),

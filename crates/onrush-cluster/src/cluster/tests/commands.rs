@@ -153,7 +153,7 @@ fn two_nodes_that_give_each_other_slots_key_by_key_lose_none() {
                 !mesh.took(to, |action| matches!(action, Action::SlotsLost(lost) if lost.contains(&slot))),
                 "{slot}"
             );
-            assert!(mesh.members[to].cluster.slots.taken.is_empty());
+            assert!(mesh.members[to].cluster.slots.taken().is_empty());
         }
         // One goes back at once.
         mesh.at(1).set_slot_migrating(5, &ids[0], now).unwrap();
@@ -170,12 +170,12 @@ fn a_source_whose_target_does_not_answer_keeps_the_slots_for_good() {
     let mut mesh = Mesh::formed(3, 1);
     let [first, second] = [0, 1].map(|nth| mesh.id(nth).to_string());
     let (now, asked) = (mesh.now(), Asked::default());
-    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
+    let epoch = mesh.at(0).begin_hand_over(&[5, 6], &second).unwrap();
     // It takes them, which nobody hears.
     assert_eq!(mesh.at(1).take_slots(&[5, 6], &first, epoch, now, &asked), Ok(()));
     mesh.at(1).take_actions();
     mesh.stop(1);
-    mesh.at(0).keep_slots(now, &asked);
+    assert!(mesh.at(0).keep_slots(now, &asked));
     mesh.at(0).end_hand_over();
     mesh.settle();
     mesh.pass(500);
@@ -191,7 +191,7 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     let [first, second, third] = [0, 1, 2].map(|nth| mesh.id(nth).to_string());
     let (now, asked) = (mesh.now(), Asked::default());
     mesh.at(0).set_slot_importing(16_000, &third, now).unwrap();
-    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
+    let epoch = mesh.at(0).begin_hand_over(&[5, 6], &second).unwrap();
     // Whatever would give it one waits.
     assert!(mesh.at(0).take_slots(&[6_000], &second, 100, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
     assert!(mesh.at(0).set_slot_node(16_000, &first, now, &asked).unwrap_err().starts_with("TRYAGAIN"));
@@ -206,13 +206,13 @@ fn a_node_that_hands_slots_over_takes_no_new_epoch() {
     let told = mesh.at(1).take_slots(&[5], &first, epoch, now, &asked).unwrap_err();
     assert_eq!(epoch_in(&told), Some(epoch + 7));
     mesh.at(0).hear_epoch(epoch + 7);
-    let epoch = mesh.at(0).begin_hand_over(&second).unwrap();
+    let epoch = mesh.at(0).begin_hand_over(&[5, 6], &second).unwrap();
     assert_eq!(mesh.at(1).take_slots(&[5, 6], &first, epoch, now, &asked), Ok(()));
     assert_eq!(mesh.members[1].cluster.my_config_epoch(), epoch);
     assert!(mesh.at(1).take_slots(&[7], &first, u64::MAX, now, &asked).unwrap_err().contains("too high"));
     mesh.at(0).give_slots(&[5, 6], &second, now, &asked);
     mesh.at(0).end_hand_over();
-    let epoch = mesh.at(1).begin_hand_over(&first).unwrap();
+    let epoch = mesh.at(1).begin_hand_over(&[6_000], &first).unwrap();
     assert_eq!(mesh.at(0).take_slots(&[6_000], &second, epoch, now, &asked), Ok(()));
     mesh.at(1).end_hand_over();
     mesh.at(1).give_slots(&[6_000], &first, now, &asked);

@@ -4,6 +4,7 @@ use super::super::Cluster;
 use super::super::actions::{Action, Now};
 use super::super::commands::Failover;
 use super::super::view::Role;
+use super::Asked;
 use super::mesh::{Mesh, TIMEOUT_MS, options};
 use crate::message::Body;
 use crate::node::Flags;
@@ -210,10 +211,10 @@ fn whoever_hears_first_that_primaries_are_no_more_needs_as_many_votes_as_before(
     let now = mesh.now();
     let cluster = &mut mesh.members[9].cluster;
     cluster.begin(now);
-    assert_eq!(cluster.quorum(), 3);
+    assert_eq!(cluster.state.quorum, 3);
     old.iter().zip(ids).for_each(|(ix, id)| cluster.make_replica(*ix, id));
     cluster.update_state();
-    assert_eq!((cluster.state.size, cluster.quorum()), (2, 3));
+    assert_eq!((cluster.state.size, cluster.state.quorum), (2, 3));
     // Two of them are known again, one with the slots of one that was.
     for (nth, id) in ids.into_iter().enumerate().skip(1) {
         let ix = cluster.find(id).unwrap();
@@ -223,7 +224,7 @@ fn whoever_hears_first_that_primaries_are_no_more_needs_as_many_votes_as_before(
         cluster.claim(ix, 20 + nth as u64, &claimed);
         cluster.update_state();
     }
-    assert_eq!((cluster.state.size, cluster.quorum(), cluster.slots.unknown_owners()), (4, 3, 1));
+    assert_eq!((cluster.state.size, cluster.state.quorum, cluster.slots.unknown_owners()), (4, 3, 1));
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn owners_that_are_not_known_yet_count_until_they_are_found_or_nobody_claims_the
     cluster.begin(now);
     old.iter().for_each(|ix| cluster.make_replica(*ix, first));
     cluster.update_state();
-    assert_eq!((cluster.state.size, cluster.quorum(), cluster.slots.unknown_owners()), (3, 3, 2));
+    assert_eq!((cluster.state.size, cluster.state.quorum, cluster.slots.unknown_owners()), (3, 3, 2));
     // Also if the node is started again.
     let text = cluster.nodes_conf().to_string();
     let conf = NodesConf::parse(&text).unwrap();
@@ -247,18 +248,18 @@ fn owners_that_are_not_known_yet_count_until_they_are_found_or_nobody_claims_the
     let mut again = Cluster::restore(options(0), 7, &conf, now).unwrap();
     again.begin(Now { mono_ms: now.mono_ms + 3_000, ..now });
     again.update_state();
-    assert_eq!((again.state.size, again.quorum(), again.slots.unknown_owners()), (3, 3, 2));
+    assert_eq!((again.state.size, again.state.quorum, again.slots.unknown_owners()), (3, 3, 2));
     // While a majority is heard, they are waited for for some time only.
     again.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
     again.update_state();
-    assert_eq!((again.quorum(), again.slots.unknown_owners()), (2, 0));
+    assert_eq!((again.state.quorum, again.slots.unknown_owners()), (2, 0));
     // Who is not with a majority of all waits for ever.
     let cluster = &mut mesh.members[0].cluster;
     let other = cluster.find(third).unwrap();
     cluster.nodes[other].flags.insert(Flags::MAYBE_FAILED);
     cluster.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
     cluster.update_state();
-    assert_eq!((cluster.quorum(), cluster.is_up()), (3, false));
+    assert_eq!((cluster.state.quorum, cluster.is_up()), (3, false));
 }
 
 #[test]
@@ -287,7 +288,7 @@ fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
     assert_eq!(mesh.at(1).take_slots(&[5], &first, 100, now, &asked), told);
     assert_eq!(mesh.at(1).set_slot_node(16_000, &own, now, &asked), told);
     assert_eq!(mesh.at(1).bump_epoch(now).map(|_| ()), told);
-    let ends_move = mesh.at(1).begin_hand_over(&third);
+    let ends_move = mesh.at(1).begin_hand_over(&[5], &third);
     assert_eq!(ends_move, Err("A replica of this node is taking over".to_owned()));
     // Nor by a collision of epochs.
     let before = mesh.members[1].cluster.my_config_epoch();
@@ -300,6 +301,28 @@ fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
     let now = mesh.now();
     assert!(mesh.at(1).bump_epoch(now).is_ok());
     assert!(mesh.at(1).take_slots(&[5], &first, 100, now, &asked).is_ok());
+}
+
+#[test]
+fn a_node_that_gave_all_its_slots_away_may_take_its_primarys_place() {
+    let mut mesh = Mesh::formed(3, 0);
+    let [source, target] = [0, 1].map(|nth| mesh.id(nth).to_string());
+    let (now, asked) = (mesh.now(), Asked::default());
+    let slots: Vec<u16> = mesh.members[0].cluster.nodes[0].slots.iter().collect();
+    for slot in slots {
+        mesh.at(1).set_slot_importing(slot, &source, now).unwrap();
+        mesh.at(1).set_slot_node(slot, &target, now, &asked).unwrap();
+        mesh.at(0).set_slot_node(slot, &target, now, &asked).unwrap();
+    }
+    mesh.pass(200);
+    assert!(!is_primary(&mesh, 0));
+    let now = mesh.now();
+    mesh.at(0).failover(Failover::Force, now, &asked).unwrap();
+    mesh.wait("it is a primary", |mesh| is_primary(mesh, 0));
+    mesh.pass(500);
+    assert!(!is_primary(&mesh, 1));
+    let first = mesh.id(0);
+    (0..3).for_each(|nth| assert!([5, 6_000].iter().all(|slot| mesh.owner(nth, *slot) == Some(first)), "{nth}"));
 }
 
 #[test]

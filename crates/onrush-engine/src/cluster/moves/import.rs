@@ -29,7 +29,7 @@ impl Importing {
     /// Begins: clients see nothing of these slots until they are taken over.
     ///
     /// # Errors
-    /// A slot is in another move, or has keys. TRYAGAIN: keys of it that have gone are still being deleted.
+    /// A slot is in another move, or has keys. TRYAGAIN: keys of it that have gone, or come with another move, are still there.
     pub(crate) fn begin(
         engine: &'static Engine,
         client: u64,
@@ -40,6 +40,9 @@ impl Importing {
         let Some(cluster) = &engine.cluster else { return Err("ERR there is no cluster".to_owned()) };
         let myself = cluster.node.lock().map(|state| state.cluster.my_id().to_string()).unwrap_or_default();
         if let Some(slot) = slots.iter().find(|slot| cluster.moves.has_remains(*slot)) {
+            return Err(still_deleted(slot));
+        }
+        if let Some(slot) = slots.iter().find(|slot| cluster.moves.is_coming(*slot)) {
             return Err(still_deleted(slot));
         }
         let has_keys = |slot: &u16| engine.keyspace.db(0).is_some_and(|db| !db.shard(usize::from(*slot)).is_empty());
@@ -98,7 +101,7 @@ impl Importing {
 }
 
 fn still_deleted(slot: u16) -> String {
-    format!("TRYAGAIN Keys of slot {slot} that have gone from here are still being deleted")
+    format!("TRYAGAIN Keys of slot {slot} that have gone from here, or come with another migration, are still here")
 }
 
 /// Writes which slots are on their way to the file of that, if there is one. Waits for the disk.

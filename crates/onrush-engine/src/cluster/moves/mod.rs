@@ -301,6 +301,12 @@ impl Moves {
         }
     }
 
+    /// Whether a slot comes here in a move that goes on.
+    pub(crate) fn is_coming(&self, slot: u16) -> bool {
+        let comes = |job: &Job| job.side == Side::Import && !job.stage.is_over() && job.slots.has(slot);
+        self.jobs.lock().iter().any(comes)
+    }
+
     /// Whether a slot is in a move that goes on.
     pub fn is_moving(&self, slot: u16) -> bool {
         self.jobs.lock().iter().any(|job| !job.stage.is_over() && job.slots.has(slot))

@@ -396,7 +396,8 @@ impl Export {
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
     /// that is known, or a target without replicas has failed, or twice the time has gone by after which a node counts as failed, and
-    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's.
+    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's, as soon as it has been with
+    /// a majority for some time: until then others may have them without its knowing, and while the cluster is down nobody is held.
     /// `false`: it can't just now.
     async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
@@ -404,8 +405,12 @@ impl Export {
         self.check()?;
         let (epoch, has_replicas) = self.with(|state| {
             let cluster = &mut state.cluster;
-            Ok((cluster.begin_hand_over(&self.job.target)?, cluster.usable_replicas(&self.job.target) > 0))
+            Ok((cluster.begin_hand_over(&self.slots, &self.job.target)?, cluster.usable_replicas(&self.job.target) > 0))
         })?;
+        if let Some(cluster) = &self.server.cluster {
+            // The epoch is to be saved.
+            cluster.node.wake();
+        }
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
         let epoch = epoch.to_string();
@@ -415,7 +420,7 @@ impl Export {
         // failed may have the slots, and says so when it has taken over.
         let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
         let (mut is_closed, mut told) = (false, None);
-        while asked.elapsed() < at_most {
+        loop {
             let heard = match is_closed {
                 true => {
                     tokio::time::sleep(LOOK).await;
@@ -447,15 +452,13 @@ impl Export {
                 }
             } else if own < self.slots.len() {
                 return Err(OTHERS.to_owned());
-            } else if is_closed && !has_replicas && self.check().is_err() {
-                break;
+            } else if asked.elapsed() >= at_most || is_closed && !has_replicas && self.check().is_err() {
+                if self.keep()? {
+                    return Err("the target has not said that it has taken over".to_owned());
+                }
+                self.go_on_if_down();
             }
         }
-        if told.is_some() {
-            return self.give().map(|()| true);
-        }
-        self.keep()?;
-        Err("the target has not said that it has taken over".to_owned())
     }
 
     /// The slots are the target's: from the end of this on, no client writes to them here. The routes say so before the file of
@@ -477,29 +480,41 @@ impl Export {
         Ok(())
     }
 
-    /// The slots stay here, and clients go on when that is saved: the target may have them, and come back.
-    fn keep(&self) -> Result<(), String> {
-        let Some(cluster) = &self.server.cluster else { return Ok(()) };
+    /// The slots stay here, and clients go on when that is saved: the target may have them, and come back. `false`: not yet.
+    fn keep(&self) -> Result<bool, String> {
+        let Some(cluster) = &self.server.cluster else { return Ok(true) };
         let (facts, is_saved) = (Facts(self.server.engine()), Arc::new(AtomicBool::new(false)));
         let saved = Arc::clone(&is_saved);
-        self.with(|state| {
+        let keeps = self.with(|state| {
             if state.cluster.own_among(&self.slots) < self.slots.len() {
                 return Err(OTHERS.to_owned());
             }
-            state.cluster.keep_slots(facts.now(), &facts);
-            state.waiting.push(Box::new(move |_| saved.store(true, Release)));
-            Ok(())
+            let keeps = state.cluster.keep_slots(facts.now(), &facts);
+            if keeps {
+                state.waiting.push(Box::new(move |_| saved.store(true, Release)));
+            }
+            Ok(keeps)
         })?;
-        cluster.node.wake();
-        wait_for_routes(cluster, || is_saved.load(Acquire));
-        Ok(())
+        if keeps {
+            cluster.node.wake();
+            wait_for_routes(cluster, || is_saved.load(Acquire));
+        }
+        Ok(keeps)
     }
 
-    /// Clients go on, but not with slots that have got another owner, which the routes may not say yet.
+    /// The cluster does not come up while slots are handed over, so nobody need be held back as long as it is down.
+    fn go_on_if_down(&mut self) {
+        if self.is_holding && self.with(|state| Ok(state.cluster.is_up())) == Ok(false) {
+            self.refuse_what_has_gone();
+            self.release();
+        }
+    }
+
+    /// Clients go on, but not with slots that have got another owner, nor while the cluster is down, which the routes may not say yet.
     fn refuse_what_has_gone(&self) {
         let Some(cluster) = &self.server.cluster else { return };
         let _ = self.with(|state| {
-            if state.cluster.own_among(&self.slots) < self.slots.len() {
+            if state.cluster.own_among(&self.slots) < self.slots.len() || !state.cluster.is_up() {
                 cluster.announce(Arc::new(Routes::of(&state.cluster)));
                 // The bus announces and publishes them behind these.
                 state.cluster.tell_replicas_again();
