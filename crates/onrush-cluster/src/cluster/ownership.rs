@@ -12,12 +12,10 @@ use crate::slots::{SLOTS, SlotSet};
 struct Taken {
     shard: NodeId,
     since_ms: u64,
-    /// How often it was claimed with a new epoch since.
-    defended: u32,
 }
 
-/// Whoever claims a slot after so many claims with new epochs has heard of some of them.
-const DEFENDED_MAX: u32 = 8;
+/// They are claimed with a new epoch at most this often.
+const DEFEND_EVERY_MS: u64 = 100;
 
 /// As many nodes with slots as there can be.
 const ORPHANED_MAX: usize = SLOTS as usize;
@@ -43,6 +41,8 @@ pub(super) struct Slots {
     taken: BTreeMap<u16, Taken>,
     /// Whether they are to be claimed with a new epoch.
     defends: bool,
+    /// When they were last.
+    defended_ms: Option<u64>,
 }
 
 impl Slots {
@@ -56,6 +56,7 @@ impl Slots {
             importing: BTreeMap::new(),
             taken: BTreeMap::new(),
             defends: false,
+            defended_ms: None,
         }
     }
 
@@ -69,11 +70,9 @@ impl Slots {
         self.assigned
     }
 
-    /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners. What comes here is
-    /// nobody else's.
+    /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners.
     pub(super) fn unknown_owners(&self) -> usize {
-        let is_elsewhere = |slot| !self.importing.contains_key(&slot);
-        self.orphaned.iter().filter(|orphaned| orphaned.slots.iter().any(is_elsewhere)).count()
+        self.orphaned.len()
     }
 
     /// A slot stays where it is, or goes back to where it came from.
@@ -160,9 +159,12 @@ impl Cluster {
         self.routes_changed();
     }
 
-    /// A node is a primary no more; who has its slots will be heard.
-    pub(super) fn orphan_all(&mut self, ix: Ix) {
-        let slots = self.nodes[ix].slots.clone();
+    /// A node is a primary no more, but a replica; who has its slots will be heard. What comes from it to this node is nobody else's if
+    /// it is this node's replica.
+    pub(super) fn orphan_all(&mut self, ix: Ix, primary: NodeId) {
+        let is_here =
+            |slot: &u16| primary == self.nodes[MYSELF].id && self.slots.importing.get(slot) == Some(&self.nodes[ix].id);
+        let slots: SlotSet = self.nodes[ix].slots.iter().filter(|slot| !is_here(slot)).collect();
         self.unassign_all(ix);
         self.slots.orphan(slots, self.now.mono_ms);
     }
@@ -257,7 +259,7 @@ impl Cluster {
     /// This node takes a slot over from another one, key by key.
     pub(super) fn note_taken(&mut self, slot: u16, source: NodeId) {
         let Some(ix) = self.find(source) else { return };
-        let taken = Taken { shard: self.nodes[ix].shard, since_ms: self.now.mono_ms, defended: 0 };
+        let taken = Taken { shard: self.nodes[ix].shard, since_ms: self.now.mono_ms };
         self.slots.taken.insert(slot, taken);
     }
 
@@ -274,27 +276,28 @@ impl Cluster {
 
     /// Two nodes that give each other slots key by key may both take an epoch before one has heard of what the other has taken.
     /// With that they would claim what they gave away, and the one with the keys would delete them. It does not, and takes a
-    /// still higher one, up to [`DEFENDED_MAX`] times. With equal epochs one of the two does so, as when epochs collide.
+    /// still higher one, as long as it remembers. With equal epochs one of the two does so, as when epochs collide.
     fn defend_taken(&mut self, claimer: Ix, epoch: u64, claimed: &SlotSet) {
         let (myself, other) = (&self.nodes[MYSELF], &self.nodes[claimer]);
         let is_beaten = epoch > myself.config_epoch || epoch == myself.config_epoch && other.id > myself.id;
         if !is_beaten || self.slots.taken.is_empty() {
             return;
         }
-        let (shard, may_defend) = (self.nodes[claimer].shard, self.check_new_epoch().is_ok());
-        let Slots { taken, defends, .. } = &mut self.slots;
-        let is_claimed = |slot: u16, taken: &Taken| taken.shard == shard && claimed.has(slot);
-        taken.retain(|slot, taken| !(is_claimed(*slot, taken) && taken.defended == DEFENDED_MAX));
-        for (_, taken) in taken.iter_mut().filter(|(slot, taken)| may_defend && is_claimed(**slot, taken)) {
-            taken.defended += 1;
-            *defends = true;
-        }
+        self.slots.defends |=
+            self.slots.taken.keys().any(|slot| claimed.has(*slot) && self.is_taken_from(*slot, claimer));
     }
 
     /// Claims with a new epoch what another node claims that does not know yet that this one has it; what else that one has taken
     /// is its own by now.
     pub(super) fn defend(&mut self) {
-        if std::mem::take(&mut self.slots.defends) && self.take_epoch().is_some() {
+        let is_early = |at_ms: u64| self.now.mono_ms - at_ms < DEFEND_EVERY_MS;
+        if !self.slots.defends || self.slots.defended_ms.is_some_and(is_early) || self.check_new_epoch().is_err() {
+            // At a later tick.
+            return;
+        }
+        self.slots.defends = false;
+        if !self.slots.taken.is_empty() && self.take_epoch().is_some() {
+            self.slots.defended_ms = Some(self.now.mono_ms);
             self.notice("configEpoch updated: another node claims slots that have come from it");
             self.routes_changed();
             self.broadcast_pong();

@@ -27,7 +27,7 @@ impl Cluster {
 
     pub(super) fn make_replica(&mut self, ix: Ix, primary: NodeId) {
         if self.nodes[ix].is_primary() {
-            self.orphan_all(ix);
+            self.orphan_all(ix, primary);
             let node = &mut self.nodes[ix];
             node.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
             node.flags.insert(Flags::REPLICA);

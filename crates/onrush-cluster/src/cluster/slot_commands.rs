@@ -191,6 +191,7 @@ impl Cluster {
         if host.has_keys() {
             return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());
         }
+        self.check_no_failover()?;
         self.unassign_all(MYSELF);
         self.end_slot(Some(host));
         Ok(())

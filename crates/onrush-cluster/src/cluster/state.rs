@@ -23,7 +23,7 @@ pub(super) struct State {
     /// A majority of them. A node that has been away may hear first that primaries are such no more, and later who is: it must not
     /// take the few that are left for all, so whoever is not known yet counts.
     pub(super) quorum: usize,
-    has_majority: bool,
+    pub(super) has_majority: bool,
     started_ms: Option<u64>,
     /// When this node last saw no majority.
     minority_ms: Option<u64>,
@@ -97,7 +97,7 @@ impl Cluster {
             || (self.slots.assigned() == usize::from(SLOTS) && !self.nodes.iter().any(|(_, node)| has_failed(node)))
     }
 
-    fn set_state(&mut self, is_up: bool) {
+    pub(super) fn set_state(&mut self, is_up: bool) {
         if is_up == self.state.is_up || (is_up && self.must_wait_to_rejoin()) {
             return;
         }

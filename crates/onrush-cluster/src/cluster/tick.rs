@@ -58,6 +58,7 @@ impl Cluster {
         self.migrate_replica();
         self.vote_late();
         self.forget_taken();
+        self.defend();
         self.state.must_update |= !self.state.is_up || self.slots.unknown_owners() > 0;
         self.end(Some(host));
     }

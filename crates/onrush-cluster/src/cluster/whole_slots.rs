@@ -71,10 +71,13 @@ impl Cluster {
     /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows: with an epoch above the one
     /// that it has given the target, this node keeps them, also if that one comes back and has them. Clients must not go on before
     /// that is saved. `false`: this node has not been with a majority for long enough to know that nobody else has been chosen
-    /// for its slots, or that the target has not told that it has them.
+    /// for its slots, or that the target has not told that it has them. The cluster is down here until it has, and the hand-over
+    /// has ended.
     pub fn keep_slots(&mut self, now: Now, host: &dyn Host) -> bool {
         self.begin_with(now, host);
         if !self.is_settled() {
+            self.set_state(false);
+            self.end(Some(host));
             return false;
         }
         if self.take_epoch().is_some() {

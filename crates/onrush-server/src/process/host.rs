@@ -399,6 +399,10 @@ impl Host {
     /// Ends the process. The whole keyspace is locked. `is_lost`: something that should have been saved was not.
     pub fn exit(&self, is_lost: bool) -> ! {
         self.note_closing(true);
+        self.is_ending.store(true, Relaxed);
+        if let Some(end_of_nodes) = self.end_of_nodes.get() {
+            end_of_nodes();
+        }
         let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
         self.files.lock().remove();
         // All other threads end with the process.

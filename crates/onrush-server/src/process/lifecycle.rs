@@ -159,9 +159,6 @@ fn end(server: &'static Server, alone: Option<Exclusive<'static>>, is_lost: bool
         // A script or a command that takes long may end now, and batches go on: what they do is not logged any more.
         server.durability.silence();
     }
-    if let Some(end_of_nodes) = server.host.end_of_nodes.get() {
-        end_of_nodes();
-    }
     server.host.exit(is_lost)
 }
 

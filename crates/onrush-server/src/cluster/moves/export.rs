@@ -444,6 +444,7 @@ impl Export {
                 let cluster = &state.cluster;
                 Ok((cluster.own_among(&self.slots), cluster.count_of(&self.slots, &self.job.target)))
             })?;
+            self.go_on_if_down();
             if theirs == self.slots.len() {
                 // The bus may tell it before the target serves clients, and that may take long.
                 let told = *told.get_or_insert_with(Instant::now);
@@ -452,11 +453,10 @@ impl Export {
                 }
             } else if own < self.slots.len() {
                 return Err(OTHERS.to_owned());
-            } else if asked.elapsed() >= at_most || is_closed && !has_replicas && self.check().is_err() {
-                if self.keep()? {
-                    return Err("the target has not said that it has taken over".to_owned());
-                }
-                self.go_on_if_down();
+            } else if (asked.elapsed() >= at_most || is_closed && !has_replicas && self.check().is_err())
+                && self.keep()?
+            {
+                return Err("the target has not said that it has taken over".to_owned());
             }
         }
     }
