@@ -248,6 +248,11 @@ impl Cluster {
         actions
     }
 
+    /// Whether routes have changed since actions were last taken.
+    pub fn has_new_routes(&self) -> bool {
+        self.due.routes
+    }
+
     /// This node's name.
     pub fn my_id(&self) -> NodeId {
         self.nodes[MYSELF].id

@@ -122,9 +122,16 @@ impl Bus {
         }
     }
 
+    /// Has something happen to the state. What new routes refuse is refused before anybody sees the new state.
     fn with<R>(&self, change: impl FnOnce(&mut onrush_cluster::cluster::Cluster, Now, &Facts) -> R) -> R {
         match self.clustering.node.lock() {
-            Ok(mut state) => change(&mut state.cluster, self.facts.now(), &self.facts),
+            Ok(mut state) => {
+                let result = change(&mut state.cluster, self.facts.now(), &self.facts);
+                if state.cluster.has_new_routes() {
+                    self.clustering.announce(Arc::new(Routes::of(&state.cluster)));
+                }
+                result
+            }
             Err(_) => unreachable!("the node has begun"),
         }
     }
