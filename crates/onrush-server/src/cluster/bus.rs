@@ -256,6 +256,13 @@ impl Bus {
                 self.tell_replicas(std::mem::take(text), *has_gained).await;
             }
         }
+        // Whoever gets slots serves them before others send clients here.
+        let is_more = |action: &Action| {
+            matches!(action, Action::Primary | Action::ReplicaOf { .. } | Action::Flush | Action::Unpause)
+        };
+        if change.routes.is_some() && !actions.iter().any(is_more) {
+            self.slots.make(Change { routes: change.routes.take(), ..Change::default() });
+        }
         let mut sent = 0;
         for action in actions {
             if sent > SENT_AT_ONCE {
