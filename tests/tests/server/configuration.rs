@@ -127,7 +127,7 @@ const LINES: &[&str] = &[
     "repl-diskless-load swapdb",
     "cluster-announce-hostname host.example",
     "cluster-announce-hostname \"a b\"",
-    "cluster-announce-human-nodename \"a b\"",
+    "cluster-announce-human-nodename \"a-b\"",
     "cluster-announce-human-nodename a:b",
     "proc-title-template \"{title} {listen-addr}\"",
     "proc-title-template {nosuch}",
