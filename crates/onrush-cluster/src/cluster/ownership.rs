@@ -14,7 +14,7 @@ struct Taken {
     since_ms: u64,
 }
 
-/// They are claimed with a new epoch at most this often.
+/// Slots that were taken over are claimed with a new epoch at most this often.
 const DEFEND_EVERY_MS: u64 = 100;
 
 /// As many nodes with slots as there can be.
@@ -36,8 +36,8 @@ pub(super) struct Slots {
     orphaned: Vec<Orphaned>,
     pub(super) migrating: BTreeMap<u16, NodeId>,
     pub(super) importing: BTreeMap<u16, NodeId>,
-    /// Slots that this node has taken over key by key, and from which shard, until a primary of that claims them no more. It may not
-    /// have heard of that, and have taken an epoch meanwhile by which it claims all that it had.
+    /// Slots that this node has taken over key by key, until a primary of the shard that had them claims them no more. That one may
+    /// not have heard of it, and may have taken an epoch meanwhile by which it claims all that it had.
     taken: BTreeMap<u16, Taken>,
     /// Whether they are to be claimed with a new epoch.
     defends: bool,
@@ -159,8 +159,8 @@ impl Cluster {
         self.routes_changed();
     }
 
-    /// A node is a primary no more, but a replica; who has its slots will be heard. What comes from it to this node is nobody else's if
-    /// it is this node's replica.
+    /// A node is a primary no more, but a replica; who has its slots will be heard. If it is this node's replica, nobody else has
+    /// those that were coming here from it.
     pub(super) fn orphan_all(&mut self, ix: Ix, primary: NodeId) {
         let is_here =
             |slot: &u16| primary == self.nodes[MYSELF].id && self.slots.importing.get(slot) == Some(&self.nodes[ix].id);

@@ -20,8 +20,8 @@ pub(super) struct State {
     pub(super) must_update: bool,
     /// Primaries with slots.
     pub(super) size: usize,
-    /// A majority of them. A node that has been away may hear first that primaries are such no more, and later who is: it must not
-    /// take the few that are left for all, so whoever is not known yet counts.
+    /// A majority of them and of owners that are not known yet: a node that has been away may hear first that primaries are such no
+    /// more, and later who is, and must not take the few that are left for all.
     pub(super) quorum: usize,
     pub(super) has_majority: bool,
     started_ms: Option<u64>,

@@ -44,7 +44,8 @@ impl Cluster {
     }
 
     /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
-    /// until [`Cluster::end_hand_over`]; the caller has the new state saved. Returns the epoch by which the target is to claim them: this node knows of none as high.
+    /// until [`Cluster::end_hand_over`]; the caller has the new state saved. Returns the epoch by which the target is to claim
+    /// them: this node knows of none as high. O(slots named).
     ///
     /// # Errors
     /// A replica takes over, which says that it has them. The target is unknown. There is no such epoch.
@@ -68,11 +69,10 @@ impl Cluster {
         self.approach(epoch);
     }
 
-    /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows: with an epoch above the one
-    /// that it has given the target, this node keeps them, also if that one comes back and has them. Clients must not go on before
-    /// that is saved. `false`: this node has not been with a majority for long enough to know that nobody else has been chosen
-    /// for its slots, or that the target has not told that it has them. The cluster is down here until it has, and the hand-over
-    /// has ended.
+    /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows. This node keeps them by
+    /// an epoch above the target's, also if that one comes back and has them. Clients must not go on before that is saved.
+    /// `false`: this node has not been with a majority for long enough to have heard of a new owner. The cluster is then down here
+    /// until the hand-over has ended.
     pub fn keep_slots(&mut self, now: Now, host: &dyn Host) -> bool {
         self.begin_with(now, host);
         if !self.is_settled() {

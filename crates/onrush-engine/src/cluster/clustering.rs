@@ -49,10 +49,18 @@ pub struct Clustering {
 #[derive(Default)]
 struct Known {
     now: Arc<Routes>,
-    /// Those that the node knows of, in the order in which they are to hold: when no command is under way. Until then clients
-    /// begin none that one of them refuses, so that nothing is acknowledged long after another node may have taken over. Later ones
-    /// may allow it again; but what comes with those before them, as another role, would undo it.
+    /// Those on their way, in the order in which they are to hold: when no command is under way. Until then clients begin none that
+    /// one of them refuses, so that nothing is acknowledged long after another node may have taken over. Later ones may allow it
+    /// again; but what comes with those before them, as another role, would undo it.
     next: Vec<Arc<Routes>>,
+    /// Those of the present state, if the bus has not set them on their way yet. They refuse as well.
+    early: Option<Arc<Routes>>,
+}
+
+impl Known {
+    fn to_come(&self) -> impl Iterator<Item = &Arc<Routes>> {
+        self.next.iter().chain(&self.early)
+    }
 }
 
 fn no_slots() -> Box<[AtomicU64; WORDS]> {
@@ -147,13 +155,22 @@ impl Clustering {
     /// Those to come, in order.
     #[inline]
     pub(crate) fn next_routes(&self) -> Vec<Arc<Routes>> {
-        if self.has_next.load(Relaxed) { self.routes.read().next.clone() } else { Vec::new() }
+        if self.has_next.load(Relaxed) { self.routes.read().to_come().cloned().collect() } else { Vec::new() }
     }
 
-    /// The node knows of new routes, which are to be published as soon as no command is under way: what they refuse is refused
-    /// from now on. Scripts that have written go on to their ends. O(slots).
+    /// The state has changed: what its routes refuse is refused before anybody sees it. The bus sets them on their way. The caller
+    /// has the state. O(slots).
+    pub fn foretell(&self, routes: Arc<Routes>) {
+        let mut known = self.routes.write();
+        known.early = Some(routes);
+        self.set_bits(&known);
+    }
+
+    /// The routes of the present state are on their way, to be published as soon as no command is under way: what they refuse is
+    /// refused from now on. Scripts that have written go on to their ends. The caller has the state. O(slots).
     pub fn announce(&self, next: Arc<Routes>) {
         let mut known = self.routes.write();
+        known.early = None;
         known.next.push(next);
         self.set_bits(&known);
     }
@@ -203,14 +220,14 @@ impl Clustering {
         if !is_stopped {
             fill(&mut free, known.now.free());
             fill(&mut readable, known.now.readable());
-            for next in &known.next {
+            for next in known.to_come() {
                 restrict(&mut free, next.free());
                 restrict(&mut readable, next.readable());
             }
         }
         store(&self.free, &free);
         store(&self.readable, &readable);
-        self.has_next.store(!known.next.is_empty(), Relaxed);
+        self.has_next.store(known.to_come().next().is_some(), Relaxed);
         self.version.fetch_add(1, Release);
     }
 }
@@ -272,6 +289,17 @@ mod tests {
         clustering.announce(Arc::clone(&less));
         clustering.publish(Arc::clone(&less));
         assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true, false, false], 0));
+        // What the state wants gives way to what the bus makes of it.
+        clustering.publish(Arc::clone(&more));
+        for _ in 0..3 {
+            clustering.foretell(Arc::clone(&less));
+        }
+        assert_eq!((free([0, 50, 150]), clustering.next_routes().len()), ([true, false, false], 1));
+        clustering.publish(Arc::clone(&more));
+        assert_eq!(free([0, 50, 150]), [true, false, false]);
+        clustering.announce(Arc::clone(&less));
+        assert_eq!(clustering.next_routes().len(), 1);
+        clustering.publish(Arc::clone(&less));
         clustering.announce(Arc::clone(&more));
         assert_eq!(free([0, 50, 150]), [true, false, false], "they do not allow it yet");
         clustering.stop();

@@ -128,7 +128,7 @@ impl Bus {
             Ok(mut state) => {
                 let result = change(&mut state.cluster, self.facts.now(), &self.facts);
                 if state.cluster.has_new_routes() {
-                    self.clustering.announce(Arc::new(Routes::of(&state.cluster)));
+                    self.clustering.foretell(Arc::new(Routes::of(&state.cluster)));
                 }
                 result
             }

@@ -39,11 +39,9 @@ impl Importing {
     ) -> Result<Self, String> {
         let Some(cluster) = &engine.cluster else { return Err("ERR there is no cluster".to_owned()) };
         let myself = cluster.node.lock().map(|state| state.cluster.my_id().to_string()).unwrap_or_default();
-        if let Some(slot) = slots.iter().find(|slot| cluster.moves.has_remains(*slot)) {
-            return Err(still_deleted(slot));
-        }
-        if let Some(slot) = slots.iter().find(|slot| cluster.moves.is_coming(*slot)) {
-            return Err(still_deleted(slot));
+        let has_others = |slot: &u16| cluster.moves.has_remains(*slot) || cluster.moves.is_coming(*slot);
+        if let Some(slot) = slots.iter().find(has_others) {
+            return Err(still_here(slot));
         }
         let has_keys = |slot: &u16| engine.keyspace.db(0).is_some_and(|db| !db.shard(usize::from(*slot)).is_empty());
         if let Some(slot) = slots.iter().find(has_keys) {
@@ -59,7 +57,7 @@ impl Importing {
         let begun = Self { engine, name, slots, source, failed, prepared: None };
         // Whoever deletes keys of a slot that has gone has noted that before, or finds the slot hidden from now on.
         let leaving = begun.slots.iter().find(|slot| cluster.moves.is_leaving(*slot));
-        leaving.map_or(Ok(begun), |slot| Err(still_deleted(slot)))
+        leaving.map_or(Ok(begun), |slot| Err(still_here(slot)))
     }
 
     /// The source was heard of.
@@ -100,7 +98,7 @@ impl Importing {
     }
 }
 
-fn still_deleted(slot: u16) -> String {
+fn still_here(slot: u16) -> String {
     format!("TRYAGAIN Keys of slot {slot} that have gone from here, or come with another migration, are still here")
 }
 

@@ -396,8 +396,9 @@ impl Export {
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
     /// that is known, or a target without replicas has failed, or twice the time has gone by after which a node counts as failed, and
-    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's, as soon as it has been with
-    /// a majority for some time: until then others may have them without its knowing, and while the cluster is down nobody is held.
+    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's, as soon as it has been
+    /// with a majority for some time: until then others may have them without its knowing. While the cluster is down here nobody is
+    /// held back.
     /// `false`: it can't just now.
     async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
@@ -470,7 +471,7 @@ impl Export {
             state.cluster.end_hand_over();
             // Whatever the bus waits for.
             if let Some(clustering) = &self.server.cluster {
-                clustering.announce(Arc::new(Routes::of(&state.cluster)));
+                clustering.foretell(Arc::new(Routes::of(&state.cluster)));
             }
             Ok(())
         })?;
@@ -510,13 +511,13 @@ impl Export {
         }
     }
 
-    /// Clients go on, but not with slots that have got another owner, nor while the cluster is down, which the routes may not say yet.
+    /// Clients go on, but not with slots that have got another owner, nor while the cluster is down, whatever the routes say so far.
     fn refuse_what_has_gone(&self) {
         let Some(cluster) = &self.server.cluster else { return };
         let _ = self.with(|state| {
             if state.cluster.own_among(&self.slots) < self.slots.len() || !state.cluster.is_up() {
-                cluster.announce(Arc::new(Routes::of(&state.cluster)));
-                // The bus announces and publishes them behind these.
+                cluster.foretell(Arc::new(Routes::of(&state.cluster)));
+                // The bus makes new ones, which these give way to.
                 state.cluster.tell_replicas_again();
             }
             Ok(())
