@@ -2,6 +2,7 @@
 
 mod bus;
 mod failovers;
+mod hand_overs;
 mod marks;
 mod moves;
 mod nodes;

@@ -13,7 +13,7 @@ use crate::pipelined;
 use crate::serving::{append, check_appended};
 
 /// The moves of slots of a node, the latest first.
-fn moves(node: &Node) -> Vec<HashMap<String, String>> {
+pub fn moves(node: &Node) -> Vec<HashMap<String, String>> {
     let all = node.run("CLUSTER GETSLOTMIGRATIONS");
     let of = |value: &Value| {
         let parts = value.items().expect("an array");
@@ -23,7 +23,7 @@ fn moves(node: &Node) -> Vec<HashMap<String, String>> {
 }
 
 /// Waits until the latest move of a node is over; returns its state and its message.
-fn end_of_move(node: &Node) -> (String, String) {
+pub fn end_of_move(node: &Node) -> (String, String) {
     let mut end = (String::new(), String::new());
     wait_until("a move of slots is over", || {
         let last = moves(node).swap_remove(0);
@@ -41,7 +41,7 @@ fn move_whole(nodes: &Nodes, from: usize, to: usize, first: u16, last: u16) {
 }
 
 /// A tag whose slot is in a range.
-fn tag(slots: std::ops::RangeInclusive<u16>, nth: usize) -> String {
+pub fn tag(slots: std::ops::RangeInclusive<u16>, nth: usize) -> String {
     let tags = (0..).map(|number| format!("t{number}")).filter(|tag| slots.contains(&slot(tag.as_bytes())));
     tags.into_iter().nth(nth).expect("a tag")
 }
