@@ -21,7 +21,7 @@ use crate::nodes::{Node, Nodes};
 enum Lost {
     /// The source's word that the target takes over, and what it says behind that.
     Take,
-    /// The target's answer to that.
+    /// The target's answer to that; the word itself comes through when it may.
     Answer,
     /// What the source says behind so many bytes. Nobody reads it.
     BehindBytes(usize),
@@ -33,7 +33,8 @@ struct Between {
     has_asked: AtomicBool,
     has_answered: AtomicBool,
     passed: AtomicUsize,
-    is_over: AtomicBool,
+    /// What waits goes on.
+    goes_on: AtomicBool,
 }
 
 impl Between {
@@ -47,7 +48,7 @@ impl Between {
             has_asked: AtomicBool::new(false),
             has_answered: AtomicBool::new(false),
             passed: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
+            goes_on: AtomicBool::new(false),
         });
         let shared = Arc::clone(&between);
         std::thread::spawn(move || shared.serve(&listener, port));
@@ -83,10 +84,13 @@ impl Between {
             pass(source, |bytes| {
                 has_asked.fetch_or(contains(bytes, b"TAKE\r\n"), Relaxed);
                 self.has_asked.fetch_or(has_asked.load(Relaxed), Relaxed);
-                if let Lost::BehindBytes(len) = self.lost {
-                    while self.passed.load(Relaxed) > len && !self.is_over.load(Relaxed) {
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
+                let waits = || match self.lost {
+                    Lost::BehindBytes(len) => self.passed.load(Relaxed) > len,
+                    Lost::Answer => has_asked.load(Relaxed),
+                    Lost::Take => false,
+                };
+                while waits() && !self.goes_on.load(Relaxed) {
+                    std::thread::sleep(Duration::from_millis(5));
                 }
                 self.passed.fetch_add(bytes.len(), Relaxed);
                 let is_lost = self.lost == Lost::Take && has_asked.load(Relaxed);
@@ -162,6 +166,7 @@ fn a_source_that_is_not_told_hears_on_the_bus_that_its_target_has_taken_over() {
     assert_eq!(source.text(&format!("SET {key} 1")), "OK");
     let between = start(&nodes, Lost::Answer);
     between.wait_until_asked();
+    between.goes_on.store(true, Relaxed);
     assert!(source.patient().run(&format!("INCR {key}")).text().starts_with("MOVED"));
     assert_eq!(end_of_move(source), ("success".to_owned(), String::new()));
     assert_eq!(nodes.0[1].run(&format!("INCR {key}")), Value::Int(2));
@@ -194,9 +199,11 @@ fn a_replica_of_a_target_that_dies_has_what_its_primary_has_just_taken() {
     let nodes = Nodes::form(3, 3, |_| None, &["--enable-debug-command", "yes"]);
     let (source, replica, key) = (&nodes.0[0], &nodes.0[4], tag(0..=99, 0));
     assert_eq!(source.text(&format!("SET {key} 1")), "OK");
+    let between = start(&nodes, Lost::Answer);
+    between.wait_until_asked();
     // The target itself does not tell it on the bus.
     assert_eq!(source.text("DEBUG DROP-CLUSTER-PACKET-FILTER 1"), "OK");
-    let between = start(&nodes, Lost::Answer);
+    between.goes_on.store(true, Relaxed);
     wait_until("the target has taken over", || between.has_answered.load(Relaxed));
     nodes.0[1].server.signal("KILL");
     assert_eq!(source.text("DEBUG DROP-CLUSTER-PACKET-FILTER -1"), "OK");
@@ -245,7 +252,7 @@ fn a_target_that_reads_nothing_more_is_given_up_also_over_tls() {
         let end = end_of_move(source);
         assert_eq!(end, ("failed".to_owned(), "the target takes nothing".to_owned()), "{is_encrypted}");
         assert_eq!(source.text(&format!("SET {{{key}}}0 1")), "OK");
-        between.is_over.store(true, Relaxed);
+        between.goes_on.store(true, Relaxed);
         wait_until("the target has deleted what had come", || target.run("DBSIZE") == Value::Int(0));
     }
 }

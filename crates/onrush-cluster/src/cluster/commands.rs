@@ -71,7 +71,7 @@ impl Cluster {
             return Err("ERR Can't forget my master!".to_owned());
         }
         // Without a majority it may have to be forgotten, so that there is one again.
-        if self.hands_over == Some(id) && (self.state.is_up || self.state.has_majority) {
+        if self.is_target(id) && (self.state.is_up || self.state.has_majority) {
             return Err("ERR Slots are being handed over to this node. Try again later".to_owned());
         }
         self.ban(id, BAN_MS);

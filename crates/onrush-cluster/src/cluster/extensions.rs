@@ -100,7 +100,7 @@ impl Cluster {
     fn hear_forgotten(&mut self, sender: Ix, id: NodeId, ttl_s: u64) {
         let Some(ix) = self.find(id) else { return };
         // One that may have slots of this node is still to be heard.
-        let is_needed = self.nodes[MYSELF].primary == Some(id) || self.hands_over == Some(id);
+        let is_needed = self.nodes[MYSELF].primary == Some(id) || self.is_target(id);
         if ix != MYSELF && ix != sender && !is_needed {
             self.ban(id, ttl_s.saturating_mul(1000).min(BAN_MS));
             self.remove_node(ix);

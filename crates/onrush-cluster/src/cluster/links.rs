@@ -24,6 +24,9 @@ pub(super) struct Link {
     pub(super) peer_ip: String,
     /// This node's address on it.
     pub(super) local_ip: String,
+    /// Pings that were sent on it, and answers to them.
+    pub(super) pings: u64,
+    pub(super) pongs: u64,
 }
 
 /// All of them.
@@ -97,6 +100,8 @@ impl Cluster {
             data_received_ms: created_ms,
             peer_ip,
             local_ip,
+            pings: 0,
+            pongs: 0,
         }))
     }
 
@@ -124,6 +129,8 @@ impl Cluster {
             data_received_ms: created_ms,
             peer_ip,
             local_ip: String::new(),
+            pings: 0,
+            pongs: 0,
         };
         let link = self.links.add(link);
         node.link = Some(link);

@@ -31,6 +31,7 @@ mod publish;
 mod random;
 mod receive;
 mod roles;
+mod rounds;
 mod sending;
 mod slot_commands;
 mod state;
@@ -73,7 +74,11 @@ pub struct Cluster {
     manual: failover::Manual,
     /// Slots of this node may be another one's already. Until that is clear, this node takes no new epoch: with that it would claim
     /// them again.
-    hands_over: Option<NodeId>,
+    hands_over: Option<whole_slots::HandOver>,
+    /// The epoch of the next hand-over.
+    reserved: Option<whole_slots::Reserved>,
+    /// The last round of pings.
+    round: u64,
     bans: extensions::Bans,
     stats: stats::Stats,
     ticking: tick::Ticking,
@@ -100,6 +105,8 @@ struct Due {
     /// Save, and whether it must be on the disk.
     save: Option<bool>,
     routes: bool,
+    /// Routes have changed since that was last asked for.
+    has_new_routes: bool,
 }
 
 impl Cluster {
@@ -133,6 +140,8 @@ impl Cluster {
             election: election::Election::default(),
             manual: failover::Manual::default(),
             hands_over: None,
+            reserved: None,
+            round: 0,
             bans: extensions::Bans::default(),
             stats: stats::Stats::default(),
             ticking: tick::Ticking::default(),
@@ -233,7 +242,7 @@ impl Cluster {
 
     /// Takes what is to be done, in order. To be called after every event.
     pub fn take_actions(&mut self) -> Vec<Action> {
-        let Due { save, routes } = std::mem::take(&mut self.due);
+        let Due { save, routes, .. } = std::mem::take(&mut self.due);
         let mut actions: Vec<Action> = save.map(|sync| Action::Save { sync }).into_iter().collect();
         actions.extend(self.role_action());
         if routes {
@@ -248,9 +257,9 @@ impl Cluster {
         actions
     }
 
-    /// Whether routes have changed since actions were last taken.
-    pub fn has_new_routes(&self) -> bool {
-        self.due.routes
+    /// Whether routes have changed since actions were last taken or this was last asked.
+    pub fn take_new_routes(&mut self) -> bool {
+        std::mem::take(&mut self.due.has_new_routes)
     }
 
     /// This node's name.
@@ -326,7 +335,7 @@ impl Cluster {
     }
 
     fn routes_changed(&mut self) {
-        self.due.routes = true;
+        (self.due.routes, self.due.has_new_routes) = (true, true);
     }
 
     /// Something that decides whether the cluster is up has changed, and is to be saved.

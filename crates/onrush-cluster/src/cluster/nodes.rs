@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use super::actions::LinkId;
 use super::random::Random;
+use super::rounds::Awaited;
 use crate::node::{Address, Flags, NodeId};
 use crate::slots::SlotSet;
 
@@ -51,6 +52,9 @@ pub(super) struct Node {
     /// When this node voted for a replica of it.
     pub(super) voted_ms: Option<u64>,
     pub(super) orphaned_ms: Option<u64>,
+    /// The last round that it has heard of, and the ping whose answer shows the next.
+    pub(super) heard_round: u64,
+    pub(super) awaited: Option<Awaited>,
     /// The link to it.
     pub(super) link: Option<LinkId>,
     /// The link from it.
@@ -83,6 +87,8 @@ impl Node {
             failed_ms: 0,
             voted_ms: None,
             orphaned_ms: None,
+            heard_round: 0,
+            awaited: None,
             link: None,
             inbound: None,
             reports: Vec::new(),

@@ -131,6 +131,9 @@ impl Cluster {
             }
         }
         let sender = self.check_link(link, sender, header, is_question);
+        if !is_question && sender.is_some() {
+            self.note_pong(link);
+        }
         if is_question && self.links.get(link).is_some() {
             self.greet_over(link, sender, Greeting::Pong);
         }

@@ -36,6 +36,9 @@ impl Cluster {
     pub(super) fn send_greeting(&mut self, ix: Ix, greeting: Greeting) {
         let Some(link) = self.link_to(ix) else { return };
         self.greet_over(link, Some(ix), greeting);
+        if greeting != Greeting::Pong {
+            self.note_ping(ix, link);
+        }
         if greeting == Greeting::Ping {
             self.nodes[ix].ping_sent_ms = Some(self.now.mono_ms);
         }

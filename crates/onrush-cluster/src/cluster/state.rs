@@ -27,6 +27,8 @@ pub(super) struct State {
     started_ms: Option<u64>,
     /// When this node last saw no majority.
     minority_ms: Option<u64>,
+    /// When it last saw none of the owners that are known.
+    few_ms: Option<u64>,
     /// When it last found that it had not run for long.
     pub(super) stalled_ms: Option<u64>,
 }
@@ -41,12 +43,13 @@ impl Default for State {
             has_majority: false,
             started_ms: None,
             minority_ms: None,
+            few_ms: None,
             stalled_ms: None,
         }
     }
 }
 
-/// Slots that nobody claims for so many node timeouts, while a majority is heard, are nobody's.
+/// Slots that nobody claims for so many node timeouts, while a majority of the known owners is heard, are nobody's.
 const ORPHAN_TIMEOUTS: u64 = 4;
 
 impl Cluster {
@@ -69,18 +72,22 @@ impl Cluster {
         self.state.has_majority = has_majority;
         if !has_majority {
             self.state.minority_ms = Some(now_ms);
+        }
+        if reachable <= size / 2 {
+            self.state.few_ms = Some(now_ms);
         } else {
             self.forget_orphaned(now_ms);
         }
         self.set_state(has_majority && self.covers_slots());
     }
 
-    /// Slots without an owner for so long, all of it with a majority, are nobody's.
+    /// Slots without an owner for so long, all of it with a majority of those that are known, are nobody's: their owners may not have
+    /// given them to anybody, and then they are missed in vain.
     fn forget_orphaned(&mut self, now_ms: u64) {
         let Some(since_ms) = now_ms.checked_sub(self.options.node_timeout_ms.saturating_mul(ORPHAN_TIMEOUTS)) else {
             return;
         };
-        if self.state.minority_ms.is_none_or(|minority_ms| minority_ms <= since_ms) {
+        if self.state.few_ms.is_none_or(|few_ms| few_ms <= since_ms) {
             self.slots.forget_orphaned_since(since_ms);
             self.count_quorum();
         }

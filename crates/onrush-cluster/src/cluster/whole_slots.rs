@@ -10,7 +10,10 @@ use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
 use super::receive::EPOCH_MAX;
 use super::view::RouteNode;
-use crate::node::Flags;
+use crate::node::{Flags, NodeId};
+
+/// After a majority has answered, one of it may still be telling this node of an owner.
+const KEEP_DELAY_MS: u64 = 500;
 
 /// What a target says that knows of an epoch as high as the one that it is to take.
 const EPOCH_TAKEN: &str = "TRYAGAIN The current epoch is already ";
@@ -18,6 +21,32 @@ const EPOCH_TAKEN: &str = "TRYAGAIN The current epoch is already ";
 /// The epoch that such an error names.
 pub fn epoch_in(error: &str) -> Option<u64> {
     error.strip_prefix(EPOCH_TAKEN)?.parse().ok()
+}
+
+/// A target that may have slots of this node.
+pub(super) struct HandOver {
+    target: NodeId,
+    keeps: Keeps,
+}
+
+/// How far a node is that wants to keep its slots.
+#[derive(Clone, Copy)]
+enum Keeps {
+    Nothing,
+    /// Others are asked: who knows of a new owner tells it.
+    Asks(u64),
+    /// They have answered at that time.
+    Waits(u64),
+    /// They are told that this node has the slots.
+    Claims(u64),
+}
+
+/// The epoch by which the next target claims its slots. Others are told of a higher one: whoever is elected after a majority has
+/// heard that is elected in an epoch above the target's.
+#[derive(Clone, Copy)]
+pub(super) struct Reserved {
+    epoch: u64,
+    round: u64,
 }
 
 impl Cluster {
@@ -43,25 +72,65 @@ impl Cluster {
         Ok(())
     }
 
-    /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
-    /// until [`Cluster::end_hand_over`]; the caller has the new state saved. Returns the epoch by which the target is to claim
-    /// them: this node knows of none as high. O(slots named).
+    /// Has a majority hear that this node hands slots over, before [`Cluster::begin_hand_over`]: a node that is cut off with its
+    /// target never does. `false`: not yet. O(nodes).
     ///
     /// # Errors
-    /// A replica takes over, which says that it has them. The target is unknown. There is no such epoch.
-    pub fn begin_hand_over(&mut self, slots: &[u16], target: &str) -> Result<u64, String> {
+    /// A replica takes over. There is no such epoch.
+    pub fn reserve_hand_over(&mut self, now: Now, host: &dyn Host) -> Result<bool, String> {
+        self.begin_with(now, host);
         if self.manual.replica.is_some() {
             return Err("A replica of this node is taking over".to_owned());
         }
-        if self.current_epoch >= EPOCH_MAX {
+        if self.current_epoch >= EPOCH_MAX - 1 {
             return Err("There is no higher configEpoch".to_owned());
         }
-        self.hands_over = Some(self.nodes[self.known(target)?].id);
+        let is_ready = match self.reserved.filter(|reserved| reserved.epoch > self.highest_taken()) {
+            Some(reserved) => self.has_heard(reserved.round) && self.is_settled(),
+            None => {
+                let epoch = self.current_epoch + 1;
+                self.current_epoch = epoch + 1;
+                self.save(false);
+                self.reserved = Some(Reserved { epoch, round: self.begin_round() });
+                false
+            }
+        };
+        self.end(Some(host));
+        Ok(is_ready)
+    }
+
+    /// Slots are handed over from here on: the target may have them. This node takes no new epoch and does not forget the target
+    /// until [`Cluster::end_hand_over`]. Returns the epoch by which the target is to claim them: nobody has taken one as high.
+    /// `None`: it is to be reserved anew. O(slots named + nodes).
+    ///
+    /// # Errors
+    /// A replica takes over, which says that it has them. The target is unknown.
+    pub fn begin_hand_over(
+        &mut self,
+        slots: &[u16],
+        target: &str,
+        now: Now,
+        host: &dyn Host,
+    ) -> Result<Option<u64>, String> {
+        if !self.reserve_hand_over(now, host)? {
+            return Ok(None);
+        }
+        let target = self.nodes[self.known(target)?].id;
+        let Some(Reserved { epoch, .. }) = self.reserved.take() else { return Ok(None) };
+        self.hands_over = Some(HandOver { target, keeps: Keeps::Nothing });
         // They may go back to where they came from.
         slots.iter().for_each(|slot| self.slots.forget_taken(*slot));
-        self.current_epoch += 1;
-        self.save(false);
-        Ok(self.current_epoch)
+        Ok(Some(epoch))
+    }
+
+    /// The highest epoch that a node has taken for its slots, or that this one has voted in.
+    fn highest_taken(&self) -> u64 {
+        self.nodes.iter().map(|(_, node)| node.config_epoch).max().unwrap_or(0).max(self.last_vote_epoch)
+    }
+
+    /// Whether slots are being handed over to a node.
+    pub(super) fn is_target(&self, id: NodeId) -> bool {
+        self.hands_over.as_ref().is_some_and(|hands_over| hands_over.target == id)
     }
 
     /// Another node says that there is an epoch as high as this.
@@ -69,25 +138,41 @@ impl Cluster {
         self.approach(epoch);
     }
 
-    /// The target of a hand-over has not answered, and the slots are still this node's as far as it knows. This node keeps them by
-    /// an epoch above the target's, also if that one comes back and has them. Clients must not go on before that is saved.
-    /// `false`: this node has not been with a majority for long enough to have heard of a new owner. The cluster is then down here
-    /// until the hand-over has ended.
+    /// The target of a hand-over has not answered, and slots are still this node's as far as it knows. This node keeps them by
+    /// an epoch above the target's, also if that one comes back and has them: as soon as a majority has answered, has had time to
+    /// tell of a new owner, and knows of this node's epoch. Clients must not go on before that is saved. To be called again and
+    /// again. `false`: not yet. The cluster is down here until the hand-over has ended if this node has not been with a majority
+    /// for some time. O(nodes).
     pub fn keep_slots(&mut self, now: Now, host: &dyn Host) -> bool {
         self.begin_with(now, host);
-        if !self.is_settled() {
+        let Some(keeps) = self.hands_over.as_ref().map(|hands_over| hands_over.keeps) else { return true };
+        let is_settled = self.is_settled();
+        if !is_settled {
             self.set_state(false);
-            self.end(Some(host));
-            return false;
         }
+        let (next, is_kept) = match keeps {
+            Keeps::Claims(round) => (keeps, is_settled && self.has_heard(round)),
+            _ if !is_settled => (Keeps::Nothing, false),
+            Keeps::Nothing => (Keeps::Asks(self.begin_round()), false),
+            Keeps::Asks(round) if self.has_heard(round) => (Keeps::Waits(self.now.mono_ms), false),
+            Keeps::Waits(since_ms) if self.now.mono_ms - since_ms >= KEEP_DELAY_MS => (self.claim_kept(), false),
+            Keeps::Asks(_) | Keeps::Waits(_) => (keeps, false),
+        };
+        if let Some(hands_over) = &mut self.hands_over {
+            hands_over.keeps = next;
+        }
+        self.end(Some(host));
+        is_kept
+    }
+
+    fn claim_kept(&mut self) -> Keeps {
         if self.take_epoch().is_some() {
             self.notice("configEpoch updated after a hand-over of slots that was not answered");
             self.changed();
             self.routes_changed();
             self.broadcast_pong();
         }
-        self.end(Some(host));
-        true
+        Keeps::Claims(self.begin_round())
     }
 
     /// Whether it is open for a moment whose slots of this node are.
@@ -123,7 +208,7 @@ impl Cluster {
     ///
     /// # Errors
     /// They are not the source's any more, or the epoch is too high. TRYAGAIN: this node hands slots over itself; with a new epoch
-    /// it would claim them again. Or it knows of such a high epoch, and says which one ([`epoch_in`]).
+    /// it would claim them again. Or somebody has taken such a high epoch, and it says which one this node knows ([`epoch_in`]).
     pub fn take_slots(&mut self, slots: &[u16], source: &str, epoch: u64, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
         self.check_new_epoch()?;
@@ -131,12 +216,13 @@ impl Cluster {
         if epoch > self.reach() {
             return Err(format!("ERR The source's epoch {epoch} is too high"));
         }
-        if epoch <= self.current_epoch {
-            return Err(format!("{EPOCH_TAKEN}{}", self.current_epoch));
+        if epoch <= self.highest_taken() {
+            return Err(format!("{EPOCH_TAKEN}{}", self.highest_taken().max(self.current_epoch)));
         }
         // Always a new one: by it a replica knows that what the bus tells is newer than what it has of the stream. And none above
         // the source's: the source knows how to keep the slots if it hears nothing of this.
-        (self.current_epoch, self.nodes[MYSELF].config_epoch) = (epoch, epoch);
+        self.current_epoch = self.current_epoch.max(epoch);
+        self.nodes[MYSELF].config_epoch = epoch;
         slots.iter().for_each(|slot| self.assign(*slot, Some(MYSELF)));
         self.notice(format!("configEpoch updated after importing {} slots", slots.len()));
         self.changed();

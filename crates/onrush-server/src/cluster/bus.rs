@@ -127,7 +127,7 @@ impl Bus {
         match self.clustering.node.lock() {
             Ok(mut state) => {
                 let result = change(&mut state.cluster, self.facts.now(), &self.facts);
-                if state.cluster.has_new_routes() {
+                if state.cluster.take_new_routes() {
                     self.clustering.foretell(Arc::new(Routes::of(&state.cluster)));
                 }
                 result

@@ -174,9 +174,10 @@ impl NodesFile {
         }
     }
 
-    /// Whether it is time to write it with `sync`.
+    /// Whether it is time to write it with `sync`. Not while it is being written.
     pub(super) fn is_due(&self) -> bool {
-        self.beside.lock().newer_since.is_some_and(|since| since.elapsed() >= SOON)
+        let is_old = |since: Instant| since.elapsed() >= SOON;
+        self.beside.try_lock().is_some_and(|beside| beside.newer_since.is_some_and(is_old))
     }
 }
 

@@ -400,10 +400,11 @@ impl Host {
     pub fn exit(&self, is_lost: bool) -> ! {
         self.note_closing(true);
         self.is_ending.store(true, Relaxed);
+        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
+        // Behind the data, as its disk may not answer.
         if let Some(end_of_nodes) = self.end_of_nodes.get() {
             end_of_nodes();
         }
-        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
         self.files.lock().remove();
         // All other threads end with the process.
         if let Err(error) = &ended {

@@ -253,13 +253,20 @@ fn owners_that_are_not_known_yet_count_until_they_are_found_or_nobody_claims_the
     again.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
     again.update_state();
     assert_eq!((again.state.quorum, again.slots.unknown_owners()), (2, 0));
-    // Who is not with a majority of all waits for ever.
+    // Who is not with a majority of the known ones waits for ever.
     let cluster = &mut mesh.members[0].cluster;
-    let other = cluster.find(third).unwrap();
-    cluster.nodes[other].flags.insert(Flags::MAYBE_FAILED);
+    let others = [first, third].map(|id| cluster.find(id).unwrap());
+    others.iter().for_each(|ix| cluster.nodes[*ix].flags.insert(Flags::MAYBE_FAILED));
     cluster.begin(Now { mono_ms: now.mono_ms + 60_000, ..now });
     cluster.update_state();
     assert_eq!((cluster.state.quorum, cluster.is_up()), (3, false));
+    // Who is, but not of all, waits for as long: nobody may come.
+    cluster.nodes[others[0]].flags.remove(Flags::MAYBE_FAILED);
+    for (time_ms, quorum) in [(60_100, 3), (120_000, 2)] {
+        cluster.begin(Now { mono_ms: now.mono_ms + time_ms, ..now });
+        cluster.update_state();
+        assert_eq!(cluster.state.quorum, quorum);
+    }
 }
 
 #[test]
@@ -288,7 +295,7 @@ fn a_primary_takes_no_new_epoch_while_its_replica_takes_over() {
     assert_eq!(mesh.at(1).take_slots(&[5], &first, 100, now, &asked), told);
     assert_eq!(mesh.at(1).set_slot_node(16_000, &own, now, &asked), told);
     assert_eq!(mesh.at(1).bump_epoch(now).map(|_| ()), told);
-    let ends_move = mesh.at(1).begin_hand_over(&[5], &third);
+    let ends_move = mesh.at(1).begin_hand_over(&[5], &third, now, &asked);
     assert_eq!(ends_move, Err("A replica of this node is taking over".to_owned()));
     // Nor by a collision of epochs.
     let before = mesh.members[1].cluster.my_config_epoch();

@@ -144,6 +144,21 @@ impl Mesh {
         self.settle();
     }
 
+    /// A node hands slots over to another one, which may take them with the returned epoch.
+    pub(crate) fn hand_over(&mut self, nth: usize, slots: &[u16], target: usize) -> u64 {
+        let target = self.id(target).to_string();
+        for turn in 0..100 {
+            let (now, asked) = (self.now(), self.members[nth].asked);
+            if let Some(epoch) = self.at(nth).begin_hand_over(slots, &target, now, &asked).unwrap() {
+                return epoch;
+            }
+            self.settle();
+            // Those that have just started connect first.
+            self.pass(if turn > 1 { 100 } else { 0 });
+        }
+        panic!("no majority hears of it");
+    }
+
     /// Does what nodes ask for, until nobody asks for anything.
     pub(crate) fn settle(&mut self) {
         loop {

@@ -312,6 +312,11 @@ impl Export {
                 self.slow_down(target, lag.min(PAUSE_MAX)).await?;
                 continue;
             }
+            while !self.reserve()? {
+                self.check()?;
+                self.pass_changes(target).await?;
+                tokio::time::sleep(LOOK).await;
+            }
             // To give slots away is to write that down.
             let is_failing =
                 || self.server.cluster.as_ref().is_some_and(|cluster| cluster.is_file_failing.load(Relaxed));
@@ -383,6 +388,16 @@ impl Export {
         Ok(())
     }
 
+    /// Has a majority hear of the hand-over. `false`: not yet.
+    fn reserve(&self) -> Result<bool, String> {
+        let facts = Facts(self.server.engine());
+        let is_ready = self.with(|state| state.cluster.reserve_hand_over(facts.now(), &facts))?;
+        if let Some(cluster) = &self.server.cluster {
+            cluster.node.wake();
+        }
+        Ok(is_ready)
+    }
+
     fn hold(&mut self) -> bool {
         self.is_holding = true;
         self.server.hold_writes(Hold::Move, PAUSE_MAX)
@@ -396,31 +411,24 @@ impl Export {
 
     /// Has the target take over, and gives the slots away. If it does not answer, it may have them: nobody writes here until
     /// that is known, or a target without replicas has failed, or twice the time has gone by after which a node counts as failed, and
-    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps them, by an epoch above the target's, as soon as it has been
-    /// with a majority for some time: until then others may have them without its knowing. While the cluster is down here nobody is
-    /// held back.
+    /// [`ELECTION_MAX`] more if it has replicas. Then this node keeps those that nobody else has, by an epoch above the target's, as
+    /// soon as a majority has answered and has heard of that: until then others may have them without its knowing. While the cluster
+    /// is down here nobody is held back.
     /// `false`: it can't just now.
     async fn take(&mut self, target: &mut Target) -> Result<bool, String> {
         // From then on no client can end the move.
         self.set_stage(Stage::HandsOver);
         self.check()?;
-        let (epoch, has_replicas) = self.with(|state| {
-            let cluster = &mut state.cluster;
-            Ok((cluster.begin_hand_over(&self.slots, &self.job.target)?, cluster.usable_replicas(&self.job.target) > 0))
-        })?;
-        if let Some(cluster) = &self.server.cluster {
-            // The epoch is to be saved.
-            cluster.node.wake();
-        }
+        let facts = Facts(self.server.engine());
+        let begun =
+            self.with(|state| state.cluster.begin_hand_over(&self.slots, &self.job.target, facts.now(), &facts));
+        let Some(epoch) = begun? else { return Ok(false) };
         let asked = Instant::now();
         let may_take_ms = target.timeout().as_millis().to_string();
         let epoch = epoch.to_string();
         let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), epoch.as_bytes()];
         target.send(&request(&take)).await?;
-        // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
-        // failed may have the slots, and says so when it has taken over.
-        let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
-        let (mut is_closed, mut told) = (false, None);
+        let (mut is_closed, mut has_replicas, mut told) = (false, false, None);
         loop {
             let heard = match is_closed {
                 true => {
@@ -443,16 +451,20 @@ impl Export {
             }
             let (own, theirs) = self.with(|state| {
                 let cluster = &state.cluster;
+                has_replicas |= cluster.usable_replicas(&self.job.target) > 0;
                 Ok((cluster.own_among(&self.slots), cluster.count_of(&self.slots, &self.job.target)))
             })?;
             self.go_on_if_down();
+            // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
+            // failed may have the slots, and says so when it has taken over.
+            let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
             if theirs == self.slots.len() {
                 // The bus may tell it before the target serves clients, and that may take long.
                 let told = *told.get_or_insert_with(Instant::now);
                 if is_closed || told.elapsed() > PAUSE_MAX {
                     return self.give().map(|()| true);
                 }
-            } else if own < self.slots.len() {
+            } else if own == 0 {
                 return Err(OTHERS.to_owned());
             } else if (asked.elapsed() >= at_most || is_closed && !has_replicas && self.check().is_err())
                 && self.keep()?
@@ -487,7 +499,7 @@ impl Export {
         let (facts, is_saved) = (Facts(self.server.engine()), Arc::new(AtomicBool::new(false)));
         let saved = Arc::clone(&is_saved);
         let keeps = self.with(|state| {
-            if state.cluster.own_among(&self.slots) < self.slots.len() {
+            if state.cluster.own_among(&self.slots) == 0 {
                 return Err(OTHERS.to_owned());
             }
             let keeps = state.cluster.keep_slots(facts.now(), &facts);
@@ -496,8 +508,8 @@ impl Export {
             }
             Ok(keeps)
         })?;
+        cluster.node.wake();
         if keeps {
-            cluster.node.wake();
             wait_for_routes(cluster, || is_saved.load(Acquire));
         }
         Ok(keeps)
