@@ -107,7 +107,8 @@ impl Progress {
         let simulated = total.simulated_ms as f64 / 1_000.0;
         println!(
             "{} seeds in {seconds:.0} s: {simulated:.0} simulated seconds, {:.2} ms for each; {} events, {} messages; \
-             {} elections ({:.0} a second), {} won; {} restarts; agreed at most {} s after the healing",
+             {} elections ({:.0} a second), {} won; {} restarts; {} hand-overs of slots, {} kept; \
+             agreed at most {} s after the healing",
             self.seeds.load(Relaxed),
             seconds * 1_000.0 / simulated.max(0.001),
             total.events,
@@ -116,6 +117,8 @@ impl Progress {
             total.elections as f64 / seconds,
             total.wins,
             total.restarts,
+            total.hand_overs,
+            total.kept,
             total.healed_ms / 1_000,
         );
     }
@@ -129,6 +132,8 @@ impl Progress {
         total.elections += outcome.elections;
         total.wins += outcome.wins;
         total.restarts += outcome.restarts;
+        total.hand_overs += outcome.hand_overs;
+        total.kept += outcome.kept;
         total.healed_ms = total.healed_ms.max(outcome.healed_ms);
     }
 

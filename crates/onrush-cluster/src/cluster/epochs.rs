@@ -52,7 +52,9 @@ impl Cluster {
         };
         let winner = header.slots.difference(&self.nodes[owner].slots).find_map(is_old);
         let Some(winner) = winner.map(|winner| &self.nodes[winner]) else { return };
-        let body = Body::Update { config_epoch: winner.config_epoch, id: winner.id, slots: winner.slots.clone() };
+        // What it does not claim any more has gone to somebody whom this node has not heard, and who might believe this.
+        let slots = winner.slots.difference(&self.slots.unclaimed).collect();
+        let body = Body::Update { config_epoch: winner.config_epoch, id: winner.id, slots };
         self.verbose(format!("Node {} has old slots configuration, sending an UPDATE message", header.sender));
         self.send_to(ix, body);
     }

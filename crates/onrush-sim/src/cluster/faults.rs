@@ -20,7 +20,7 @@ impl World {
         let every_ms = self.plan.fault_every_ms as usize;
         let next_ms = self.now_ms + 1 + self.random.below(every_ms) as u64;
         self.at(next_ms, Event::Fault);
-        match self.random.below(17) {
+        match self.random.below(20) {
             0 => self.partition(),
             1 | 2 => self.block_pair(),
             3 => self.slow_pair(),
@@ -33,6 +33,7 @@ impl World {
             11 => self.move_node(),
             12 => return self.fail_over(),
             13..=15 => self.contest(),
+            16..=18 => self.begin_hand_over(),
             _ => self.operator.begin_move(&mut self.random),
         }
         Ok(())

@@ -7,6 +7,7 @@
 
 mod checks;
 mod faults;
+mod hand_overs;
 mod network;
 mod node;
 mod operator;
@@ -31,6 +32,10 @@ pub struct Outcome {
     pub wins: u64,
     /// Nodes that were restarted.
     pub restarts: u64,
+    /// Hand-overs of slots that a target has taken.
+    pub hand_overs: u64,
+    /// Those after which a source that had heard nothing has kept them.
+    pub kept: u64,
     /// Simulated milliseconds from the healing until all agreed.
     pub healed_ms: u64,
     /// The same for the same course of events.

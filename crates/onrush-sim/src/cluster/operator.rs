@@ -6,6 +6,7 @@ use onrush_cluster::node::NodeId;
 use onrush_cluster::slots::SLOTS;
 use onrush_store::Random;
 
+use super::hand_overs::HandOver;
 use super::plan::{BUS_PORT, PORT, Plan, ip};
 use super::world::{Broken, World};
 
@@ -24,18 +25,23 @@ pub struct Operator {
     /// Nodes that are not to come back.
     gone: Vec<NodeId>,
     slot_to_move: Option<u16>,
+    /// Slots that are handed over.
+    pub hand_over: Option<HandOver>,
 }
 
 impl Operator {
     /// One with a cluster to form, or none.
     pub fn new(plan: &Plan) -> Self {
         let forming = if plan.meets { Forming::Slots } else { Forming::Done };
-        Self { forming, newcomer: None, gone: Vec::new(), slot_to_move: None }
+        Self { forming, newcomer: None, gone: Vec::new(), slot_to_move: None, hand_over: None }
     }
 
     /// Whether there is something to do that the cluster cannot do without.
     pub fn is_busy(&self) -> bool {
-        self.forming != Forming::Done || self.newcomer.is_some() || self.slot_to_move.is_some()
+        self.forming != Forming::Done
+            || self.newcomer.is_some()
+            || self.slot_to_move.is_some()
+            || self.hand_over.is_some()
     }
 
     /// A node has lost its name.

@@ -50,6 +50,8 @@ pub enum Event {
     Replicate,
     /// The operator looks.
     Operate,
+    /// A hand-over of slots goes on.
+    HandOver,
 }
 
 /// All of it.
@@ -176,6 +178,7 @@ impl World {
             Event::Fault => self.fault(),
             Event::Force => self.force(),
             Event::Replicate => self.replicate(),
+            Event::HandOver => self.hand_over(),
             Event::Operate => {
                 self.at(self.now_ms + OPERATE_EVERY_MS, Event::Operate);
                 self.operate()

@@ -3,6 +3,7 @@
 mod commands;
 mod elections;
 mod epochs;
+mod hand_overs;
 mod hostile;
 mod membership;
 mod mesh;
