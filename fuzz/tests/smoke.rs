@@ -60,7 +60,7 @@ const PIECES: &[&[u8]] = &[
     b"0-16383 ",
     b"[5-<-1111111111111111111111111111111111111111]\n",
     b"vars currentEpoch 3 lastVoteEpoch 2\n",
-    b"vars currentEpoch 3 lastVoteEpoch 2 onrushOrphaned 0-99,200-200/300-300\n",
+    b"vars currentEpoch 3 lastVoteEpoch 2 onrushOrphaned 0-99,200-200/300-300 onrushUnclaimed 7-9\n",
     b"onrush-slots 1111111111111111111111111111111111111111 1 0-5 -",
 ];
 

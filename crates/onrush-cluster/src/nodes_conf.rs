@@ -90,6 +90,8 @@ pub struct NodesConf {
     pub predecessor: Option<NodeId>,
     /// The slots of each node that is a primary no more, as far as it is not known whose they are.
     pub orphaned: Vec<SlotSet>,
+    /// Slots that their owners do not claim any more, and nobody else so far.
+    pub unclaimed: SlotSet,
 }
 
 impl NodesConf {
@@ -113,9 +115,9 @@ impl NodesConf {
             }
         }
         let expected = "vars currentEpoch <number> lastVoteEpoch <number>";
-        let Vars { current_epoch, last_vote_epoch, predecessor, orphaned } =
+        let Vars { current_epoch, last_vote_epoch, predecessor, orphaned, unclaimed } =
             found.ok_or(ConfError { line: nodes.len() + 1, expected })?;
-        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor, orphaned })
+        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor, orphaned, unclaimed })
     }
 }
 
@@ -124,6 +126,7 @@ struct Vars {
     last_vote_epoch: u64,
     predecessor: Option<NodeId>,
     orphaned: Vec<SlotSet>,
+    unclaimed: SlotSet,
 }
 
 /// Names with values. What other names say is for others, as in redis-server.
@@ -136,17 +139,27 @@ fn parse_vars(vars: &str) -> Option<Vars> {
         last_vote_epoch: value("lastVoteEpoch")?.parse().ok()?,
         predecessor: value(PREDECESSOR).map(str::parse).transpose().ok()?,
         orphaned: value(ORPHANED).map_or(Some(Vec::new()), parse_orphaned)?,
+        unclaimed: value(UNCLAIMED).map_or(Some(SlotSet::new()), parse_slots)?,
     })
 }
 
 /// Onrush's own; redis-server passes over it.
 const PREDECESSOR: &str = "onrushPredecessor";
 const ORPHANED: &str = "onrushOrphaned";
+const UNCLAIMED: &str = "onrushUnclaimed";
 
 /// `0-99,200-200/300-300`
 fn parse_orphaned(word: &str) -> Option<Vec<SlotSet>> {
-    let parse = |ranges: &str| slots::parse_ranges(&ranges.replace(',', " ")).filter(|slots| !slots.is_empty());
-    word.split('/').map(parse).collect()
+    word.split('/').map(parse_slots).collect()
+}
+
+/// `0-99,200-200`
+fn parse_slots(ranges: &str) -> Option<SlotSet> {
+    slots::parse_ranges(&ranges.replace(',', " ")).filter(|slots| !slots.is_empty())
+}
+
+fn slots_text(slots: &SlotSet) -> String {
+    ranges_text(slots).replace(' ', ",")
 }
 
 impl fmt::Display for NodesConf {
@@ -157,8 +170,11 @@ impl fmt::Display for NodesConf {
             write!(f, " {PREDECESSOR} {id}")?;
         }
         if !self.orphaned.is_empty() {
-            let each: Vec<String> = self.orphaned.iter().map(|slots| ranges_text(slots).replace(' ', ",")).collect();
+            let each: Vec<String> = self.orphaned.iter().map(slots_text).collect();
             write!(f, " {ORPHANED} {}", each.join("/"))?;
+        }
+        if !self.unclaimed.is_empty() {
+            write!(f, " {UNCLAIMED} {}", slots_text(&self.unclaimed))?;
         }
         writeln!(f)
     }
@@ -361,6 +377,7 @@ mod tests {
             (format!("{vars}{line}\n"), 2),
             (format!("{line}\n\n{vars}{vars}"), 4),
             (format!("{line}\n{} onrushOrphaned ,\n", vars.trim_end()), 2),
+            (format!("{line}\n{} onrushUnclaimed 3-70000\n", vars.trim_end()), 2),
             (format!("{line}\n{} onrushOrphaned 1-2/3-70000\n", vars.trim_end()), 2),
         ] {
             assert_eq!(NodesConf::parse(&text).map_err(|wrong| wrong.line), Err(at), "{text}");

@@ -97,6 +97,12 @@ impl Cluster {
             let unknown = slots.iter().filter(|slot| self.slots.owner(*slot).is_none()).collect();
             self.slots.orphan(unknown, self.now.mono_ms);
         }
+        for slot in conf.unclaimed.iter() {
+            if let Some(owner) = self.slots.owner(slot).filter(|ix| *ix != MYSELF) {
+                self.slots.unclaimed.add(slot);
+                self.nodes[owner].claims_all = false;
+            }
+        }
         Ok(())
     }
 
@@ -109,6 +115,7 @@ impl Cluster {
             last_vote_epoch: self.last_vote_epoch,
             predecessor: self.predecessor.node.map(|(id, _)| id),
             orphaned: self.slots.orphaned(),
+            unclaimed: self.slots.unclaimed.clone(),
         }
     }
 

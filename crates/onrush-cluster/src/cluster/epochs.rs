@@ -47,7 +47,7 @@ impl Cluster {
     /// Tells a node that takes slots for its own, or for its primary's, of an owner with a higher epoch.
     fn correct(&mut self, ix: Ix, owner: Ix, header: &Header) {
         let is_old = |slot| {
-            let other = self.slots.owner(slot).filter(|other| *other != ix)?;
+            let other = self.slots.owner(slot).filter(|other| *other != ix && !self.slots.unclaimed.has(slot))?;
             (self.nodes[other].config_epoch > header.config_epoch).then_some(other)
         };
         let winner = header.slots.difference(&self.nodes[owner].slots).find_map(is_old);

@@ -306,15 +306,26 @@ impl Cluster {
 
     /// Others with lower epochs may have what its owner does not claim any more.
     fn note_unclaimed(&mut self, claimer: Ix, claimed: &SlotSet) {
-        let Self { nodes, slots, .. } = self;
+        let Self { nodes, slots, due, .. } = self;
         let node = &mut nodes[claimer];
+        let mut has_changed = false;
         if !node.claims_all {
-            node.slots.iter().filter(|slot| claimed.has(*slot)).for_each(|slot| slots.unclaimed.remove(slot));
+            for slot in
+                node.slots.iter().filter(|slot| claimed.has(*slot) && slots.unclaimed.has(*slot)).collect::<Vec<_>>()
+            {
+                slots.unclaimed.remove(slot);
+                has_changed = true;
+            }
         }
         node.claims_all = true;
         for slot in node.slots.difference(claimed) {
+            has_changed |= !slots.unclaimed.has(slot);
             slots.unclaimed.add(slot);
             node.claims_all = false;
+        }
+        if has_changed {
+            // Also after a start, nobody is to be told that it has them.
+            due.save.get_or_insert(false);
         }
     }
 

@@ -3,7 +3,7 @@
 use onrush_cluster::cluster::Options;
 use onrush_cluster::node::{Address, Flags, NodeId};
 use onrush_cluster::nodes_conf::{NodeLine, NodesConf};
-use onrush_cluster::slots::SLOTS;
+use onrush_cluster::slots::{SLOTS, SlotSet};
 use onrush_store::Random;
 
 /// A fault that has to be found.
@@ -122,6 +122,7 @@ impl Plan {
             last_vote_epoch: 0,
             predecessor: None,
             orphaned: Vec::new(),
+            unclaimed: SlotSet::new(),
         }
     }
 

@@ -1,10 +1,12 @@
 //! Slots that are handed over as a whole: who may, who keeps them, and what others are told.
 
+use super::super::Cluster;
 use super::super::actions::Action;
 use super::super::whole_slots::epoch_in;
 use super::Asked;
-use super::mesh::Mesh;
+use super::mesh::{Mesh, options};
 use crate::message::{Body, Greeting, Message};
+use crate::nodes_conf::NodesConf;
 
 /// Whether a node keeps its slots after so many tenths of a second.
 fn wait_until_kept(mesh: &mut Mesh, nth: usize, tenths: usize) -> bool {
@@ -86,6 +88,11 @@ fn nobody_is_told_of_slots_that_their_owner_does_not_claim_any_more() {
         _ => None,
     });
     assert_eq!(told, Some((third, false, true)));
+    // Nor after a start.
+    let conf = NodesConf::parse(&cluster.nodes_conf().to_string()).unwrap();
+    let again = Cluster::restore(options(0), 7, &conf, now).unwrap();
+    assert_eq!(again.slots.unclaimed.iter().collect::<Vec<_>>(), [gone]);
+    assert!(!again.nodes[again.find(third).unwrap()].claims_all);
 }
 
 #[test]
