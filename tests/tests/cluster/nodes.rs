@@ -89,13 +89,13 @@ impl Nodes {
         Self::form(primaries, replicas, |_| None, &[])
     }
 
-    fn meet(&self, node: &Node) {
+    pub fn meet(&self, node: &Node) {
         let first = &self.0[0];
         let bus = first.bus_port();
         assert_eq!(node.text(&format!("CLUSTER MEET 127.0.0.1 {} {bus}", first.server.port())), "OK");
     }
 
-    fn wait_until_known(&self) {
+    pub fn wait_until_known(&self) {
         let all = self.0.len();
         wait_until("all nodes know each other", || {
             self.0.iter().all(|node| {

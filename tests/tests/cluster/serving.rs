@@ -471,3 +471,18 @@ fn directives_of_the_cluster_hold_for_the_next_command() {
         }
     }
 }
+
+#[test]
+fn a_node_that_has_just_come_gets_one_slot_after_the_other() {
+    let slow = ["--cluster-node-timeout", "15000"];
+    let mut nodes = Nodes::form(2, 0, |_| None, &slow);
+    nodes.0.push(Node::start(None, &slow));
+    nodes.meet(&nodes.0[2]);
+    nodes.wait_until_known();
+    // It has seen no majority so far, but there was nothing that anybody could have taken from it.
+    let [source, id] = [0, 2].map(|nth| nodes.0[nth].id());
+    for slot in 0..10 {
+        assert_eq!(nodes.0[2].text(&format!("CLUSTER SETSLOT {slot} IMPORTING {source}")), "OK");
+        assert_eq!(nodes.0[2].text(&format!("CLUSTER SETSLOT {slot} NODE {id}")), "OK", "{slot}");
+    }
+}

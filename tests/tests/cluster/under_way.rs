@@ -3,7 +3,7 @@
 use onrush_cluster::slots::slot;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
-use onrush_tests::server::Oracle;
+use onrush_tests::server::{Oracle, wait_until};
 
 use crate::nodes::Nodes;
 
@@ -300,4 +300,27 @@ fn commands_of_a_slot_on_its_way_are_answered_as_by_redis_server() {
             .collect();
         assert!(wrong.is_empty(), "{hello}, pipelined: {is_pipelined}\n{}", wrong.join("\n"));
     }
+}
+
+#[test]
+fn who_waits_for_a_group_of_a_stream_that_leaves_is_sent_after_it() {
+    let said = [None, Some(Oracle::Newer)].map(|kind| {
+        let nodes = Nodes::form(2, 0, |_| kind, &[]);
+        let (source, target, key) = (&nodes.0[0], &nodes.0[1], tag(false, 0));
+        let slot = slot(key.as_bytes());
+        assert_eq!(source.text(&format!("XGROUP CREATE {key} g $ MKSTREAM")), "OK");
+        let mut waiting = source.server.connect();
+        let mut admin = source.server.connect();
+        let mut bytes = Vec::new();
+        Argv::parse(&format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {key} >")).expect("a command").encode(&mut bytes);
+        waiting.send(&bytes).expect("it is sent");
+        wait_until("it waits", || admin.run("INFO clients").text().contains("blocked_clients:1"));
+        assert_eq!(target.text(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", source.id())), "OK");
+        assert_eq!(source.text(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", target.id())), "OK");
+        assert_eq!(source.text(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.server.port())), "OK");
+        let said = String::from_utf8_lossy(&waiting.read_reply().expect("a reply")).into_owned();
+        said.replace(&target.address(), "<t>")
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(said[0].starts_with("-ASK "), "{said:?}");
 }

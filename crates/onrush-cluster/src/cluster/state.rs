@@ -25,12 +25,16 @@ pub(super) struct State {
     pub(super) quorum: usize,
     pub(super) has_majority: bool,
     started_ms: Option<u64>,
+    /// Whether it had slots then.
+    started_with_slots: bool,
     /// When this node last saw no majority.
     minority_ms: Option<u64>,
     /// When it last saw none of the owners that are known.
     few_ms: Option<u64>,
     /// When it last found that it had not run for long.
-    pub(super) stalled_ms: Option<u64>,
+    stalled_ms: Option<u64>,
+    /// When one of the two was last so while it had slots.
+    away_ms: Option<u64>,
 }
 
 impl Default for State {
@@ -42,9 +46,11 @@ impl Default for State {
             quorum: 1,
             has_majority: false,
             started_ms: None,
+            started_with_slots: false,
             minority_ms: None,
             few_ms: None,
             stalled_ms: None,
+            away_ms: None,
         }
     }
 }
@@ -56,6 +62,9 @@ impl Cluster {
     /// Looks whether the cluster is up. O(nodes).
     pub(super) fn update_state(&mut self) {
         let now_ms = self.now.mono_ms;
+        if self.state.started_ms.is_none() {
+            self.state.started_with_slots = self.nodes[MYSELF].slot_count > 0;
+        }
         let started_ms = *self.state.started_ms.get_or_insert(now_ms);
         let voters = || self.nodes.iter().map(|(_, node)| node).filter(|node| node.is_voter());
         let size = voters().count();
@@ -72,6 +81,7 @@ impl Cluster {
         self.state.has_majority = has_majority;
         if !has_majority {
             self.state.minority_ms = Some(now_ms);
+            self.note_away();
         }
         if reachable <= size / 2 {
             self.state.few_ms = Some(now_ms);
@@ -139,11 +149,25 @@ impl Cluster {
 
     /// Whether this node has slots that may have become another's without its knowing.
     pub(super) fn has_been_away(&self) -> bool {
-        let has_begun = |started_ms: u64| self.state.is_up || self.now.mono_ms - started_ms >= START_DELAY_MS;
+        let has_begun = |started_ms: u64| {
+            self.state.is_up || !self.state.started_with_slots || self.now.mono_ms - started_ms >= START_DELAY_MS
+        };
         self.nodes[MYSELF].slot_count > 0
             && (!self.state.started_ms.is_some_and(has_begun)
                 || self.is_stalled()
-                || self.is_recent(self.state.stalled_ms)
-                || self.is_recent(self.state.minority_ms))
+                || self.is_recent(self.state.away_ms))
+    }
+
+    /// This node does not hear of a new owner of its slots, if it has any. One that is new has none.
+    fn note_away(&mut self) {
+        if self.nodes[MYSELF].slot_count > 0 {
+            self.state.away_ms = Some(self.now.mono_ms);
+        }
+    }
+
+    /// This node has not run for long.
+    pub(super) fn note_stalled(&mut self) {
+        self.state.stalled_ms = Some(self.now.mono_ms);
+        self.note_away();
     }
 }

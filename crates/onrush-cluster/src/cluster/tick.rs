@@ -79,7 +79,7 @@ impl Cluster {
         if now_ms - last_ms <= self.options.node_timeout_ms / 2 {
             return;
         }
-        self.state.stalled_ms = Some(now_ms);
+        self.note_stalled();
         for node in self.nodes.iter_mut() {
             node.data_received_ms = now_ms;
             node.ping_sent_ms = node.ping_sent_ms.map(|_| now_ms);

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use onrush_cluster::slots::slot;
 use onrush_resp::Reply;
 use onrush_store::Type;
 
@@ -13,6 +14,7 @@ use crate::batch::admission::abort_session;
 use crate::batch::execute::{Waited, execute_offloaded, execute_waiting};
 use crate::batch::paused::is_held_back;
 use crate::clients::session::Session;
+use crate::cluster::refusals::after_a_key;
 use crate::commit::Key;
 use crate::ctx::{Ctx, Engine};
 use crate::error::CommandError;
@@ -148,6 +150,8 @@ fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
     }
     let hash = ctx.engine.keyspace.hash(key);
     let ty = type_of(ctx, db, Key { bytes: key, hash, shard: None });
+    let leaving = ctx.engine.cluster.as_ref().filter(|cluster| ty.is_none() && cluster.has_moving());
+    let routes = leaving.map(|cluster| cluster.routes());
     for &what in WaitsFor::served_by(ty) {
         let wanted = Wanted { db, key, hash, what };
         let mut last = None;
@@ -157,6 +161,11 @@ fn serve_key(ctx: &mut Ctx<'_>, db: u32, key: &[u8]) {
             last = Some(place);
             let group = waiter.group();
             if group.is_some_and(|group| exhausted.iter().any(|other| other == group)) {
+                continue;
+            }
+            let is_encrypted = waiter.client.is_encrypted();
+            if let Some(error) = routes.as_ref().and_then(|routes| after_a_key(is_encrypted, routes, slot(key))) {
+                waiter.finish(ctx.engine, |out| out.error_bytes(error.as_bytes()));
                 continue;
             }
             match serve_one(ctx, &waiter) {

@@ -33,6 +33,11 @@ pub(crate) fn end_of_waiting(is_encrypted: bool, routes: &Routes, slot: u16) -> 
     }
 }
 
+/// Where a client is sent that waits for a key of this slot which is here no more: a slot that leaves has its keys elsewhere.
+pub(crate) fn after_a_key(is_encrypted: bool, routes: &Routes, slot: u16) -> Option<CommandError> {
+    routes.migrating.get(&slot).map(|then| to_node(is_encrypted, routes, "ASK", slot, *then))
+}
+
 /// Whether an error sends the client away from here: EXEC passes it on as it is.
 pub(crate) fn is_redirect(error: &CommandError) -> bool {
     matches!(error.code(), b"MOVED" | b"ASK" | b"CROSSSLOT" | b"CLUSTERDOWN" | b"TRYAGAIN")

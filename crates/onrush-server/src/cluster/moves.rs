@@ -12,14 +12,13 @@ use onrush_cluster::cluster::view::Role;
 use onrush_cluster::slots::{SlotSet, parse_ranges, ranges_text};
 use onrush_engine::cluster::change::{Deletion, delete_slots};
 use onrush_engine::cluster::clustering::Clustering;
-use onrush_engine::cluster::hearing::HIDDEN_PREFIX;
 use onrush_engine::cluster::moves::Work;
-use onrush_engine::cluster::moves::import::write_marks;
+use onrush_engine::cluster::moves::import::{tell_marks, write_marks};
 use onrush_engine::cluster::moves::job::{Job, Side, Stage};
 use onrush_engine::cluster::node::State;
 use onrush_persist::threads;
 
-use super::slots::{note_marks, tell_replicas};
+use super::slots::note_marks;
 use crate::process::server::Server;
 use export::Export;
 
@@ -101,7 +100,7 @@ impl Marks {
         let is_due = |(told, at): (u64, Instant)| told != version || !marked.is_empty() && at.elapsed() >= TELL_EVERY;
         if self.told.map_or(version > 0, is_due) {
             self.told = Some((version, Instant::now()));
-            tell_replicas(server, &format!("{HIDDEN_PREFIX}{}", ranges_text(&marked)));
+            tell_marks(server.engine());
         }
         if cluster.moves.hides_some() {
             self.clean_up_left_over(server, cluster);

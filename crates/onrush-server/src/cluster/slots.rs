@@ -306,7 +306,7 @@ fn serves_as_before(server: &Server, routes: &Routes) -> bool {
 }
 
 /// Puts a message about slots into the stream, which nodes of other makes take for nothing.
-pub(super) fn tell_replicas(server: &'static Server, message: &str) {
+fn tell_replicas(server: &'static Server, message: &str) {
     let mut command = Vec::new();
     push_command(&mut command, [b"PING".as_slice(), message.as_bytes()].into_iter());
     server.replication.tell_replicas(server.engine(), &command);

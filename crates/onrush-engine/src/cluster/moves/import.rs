@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use onrush_cluster::slots::{SlotSet, ranges_text};
+use onrush_persist::push_command;
 
+use crate::cluster::hearing::HIDDEN_PREFIX;
 use crate::cluster::moves::job::{Job, Side, Stage};
 use crate::ctx::Engine;
 
@@ -112,6 +114,17 @@ pub fn write_marks(engine: &Engine) -> io::Result<()> {
     let _alone = cluster.moves.writing.lock();
     let text = format!("{}\n", ranges_text(&cluster.moves.marked()));
     engine.process.replace_file(path, text.as_bytes())
+}
+
+/// Tells replicas what is hidden, and what is left of slots that have gone: one that takes over deletes that. O(slots).
+pub fn tell_marks(engine: &Engine) {
+    let Some(cluster) = &engine.cluster else { return };
+    let _alone = cluster.moves.telling.lock();
+    let marked: SlotSet = cluster.moves.marked().difference(&cluster.routes().own).collect();
+    let message = format!("{HIDDEN_PREFIX}{}", ranges_text(&marked));
+    let mut command = Vec::new();
+    push_command(&mut command, [b"PING".as_slice(), message.as_bytes()].into_iter());
+    engine.replication.tell_replicas(engine, &command);
 }
 
 fn now_s(engine: &Engine) -> i64 {

@@ -57,6 +57,8 @@ pub struct Moves {
     marks: OnceLock<PathBuf>,
     /// Taken by who writes that file, also while it waits for the disk: what is newer must not be replaced by what is older.
     writing: Mutex<()>,
+    /// Taken by who tells replicas what is hidden, for the same reason.
+    telling: Mutex<()>,
     /// Whether so much waits for a target that writes are held back.
     is_behind: AtomicBool,
 }
@@ -74,6 +76,7 @@ impl Default for Moves {
             leaving: Mutex::new(SlotSet::new()),
             marks: OnceLock::new(),
             writing: Mutex::default(),
+            telling: Mutex::default(),
             is_behind: AtomicBool::new(false),
         }
     }

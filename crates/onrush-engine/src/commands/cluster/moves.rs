@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onrush_cluster::slots::SlotSet;
 use onrush_persist::threads;
@@ -12,7 +12,7 @@ use onrush_persist::threads;
 use crate::blocking::waiter::{OnTimeout, Waiter};
 use crate::clients::session::States;
 use crate::cluster::facts::Facts;
-use crate::cluster::moves::import::{Importing, write_marks};
+use crate::cluster::moves::import::{Importing, tell_marks, write_marks};
 use crate::cluster::moves::job::{Job, Side};
 use crate::commands::cluster::change::{reply_when_done, slot_range, text};
 use crate::commands::cluster::cluster;
@@ -24,6 +24,12 @@ const TOO_LATE: &str = "ERR the source may not wait for this any more";
 const NO_FILE: CommandError = CommandError::fixed("ERR this node can't write its file of nodes");
 const HANDED_OVER: CommandError = CommandError::fixed("ERR The target of a migration is taking over: it goes on");
 const FAILED: CommandError = CommandError::fixed("ERR the migration has failed");
+
+/// A move to here waits so long until replicas can be told of it.
+const TELL_MAX: Duration = Duration::from_secs(1);
+
+/// Between two looks whether they can.
+const LOOK: Duration = Duration::from_millis(1);
 
 fn now_s(ctx: &Ctx<'_>) -> i64 {
     ctx.engine.clock.unix_ms() / 1000
@@ -181,11 +187,30 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.imports = Some(Box::new(importing));
     let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
     let (told, other) = (Arc::clone(&waiter), Arc::clone(&failure));
-    // This waits for the disk.
-    let started = threads::start("slot-marks", move || end_establish(engine, &told, &other, write_marks(engine)));
+    // This waits for the disk, and until replicas know it before the first key.
+    let started = threads::start("slot-marks", move || {
+        let noted = write_marks(engine).and_then(|()| tell_replicas(engine));
+        end_establish(engine, &told, &other, noted);
+    });
     if let Err(error) = started {
         end_establish(engine, &waiter, &failure, Err(error));
     }
+    Ok(())
+}
+
+/// Tells replicas what comes, before it does.
+///
+/// # Errors
+/// A replica takes over, and for that the stream stays as it is.
+fn tell_replicas(engine: &Engine) -> io::Result<()> {
+    let began = Instant::now();
+    while engine.settings.are_writes_held() {
+        if began.elapsed() > TELL_MAX {
+            return Err(io::Error::other("writes are held back, and replicas can't be told"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    tell_marks(engine);
     Ok(())
 }
 
