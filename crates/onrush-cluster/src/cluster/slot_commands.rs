@@ -72,7 +72,15 @@ impl Cluster {
         if ix == MYSELF && self.slots.importing.contains_key(&slot) {
             self.check_new_epoch()?;
         }
-        let was_mine = self.slots.owner(slot) == Some(MYSELF);
+        let owner = self.slots.owner(slot);
+        let rests = !self.slots.migrating.contains_key(&slot) && !self.slots.importing.contains_key(&slot);
+        if owner == Some(ix) && rests {
+            // It is on the disk already.
+            self.slots.unclaimed.remove(slot);
+            self.end(Some(host));
+            return Ok(());
+        }
+        let was_mine = owner == Some(MYSELF);
         if was_mine && ix != MYSELF && host.keys_in_slot(slot) > 0 {
             return Err(format!(
                 "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."

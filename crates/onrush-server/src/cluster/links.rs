@@ -45,6 +45,12 @@ const MESSAGE_LEN_MAX: usize = (512 << 20) + (64 << 10);
 /// The longest one before it is known who is at the other end: greetings with gossip about all nodes there can be.
 const STRANGER_LEN_MAX: usize = 4 << 20;
 
+/// Bytes of messages that such links are reading, all together. Beyond that they are closed.
+const STRANGERS_MAX: usize = 64 << 20;
+
+/// Room for them.
+static STRANGERS: Semaphore = Semaphore::const_new(STRANGERS_MAX / UNIT);
+
 /// How often it is looked whether that is known when a longer one comes.
 const KNOWN_LOOK: Duration = Duration::from_millis(5);
 
@@ -253,6 +259,8 @@ struct Reading {
     silent_max: Duration,
     room: &'static Semaphore,
     room_len: usize,
+    /// Room for what strangers send.
+    strangers: &'static Semaphore,
 }
 
 impl Reading {
@@ -263,6 +271,7 @@ impl Reading {
             silent_max: node_timeout.saturating_mul(SILENT_TIMEOUTS).max(SILENT_MIN),
             room: &ROOM,
             room_len: WAITING_MAX,
+            strangers: &STRANGERS,
         }
     }
 }
@@ -327,8 +336,18 @@ async fn next(reader: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>, readin
         waited.map_err(|_| invalid(format!("a message of {len} bytes comes from a stranger")))?;
     }
     bytes.extend_from_slice(&prefix);
+    // What they send may promise much, and not come as a whole.
+    let mut taken: Option<SemaphorePermit<'_>> = None;
     while bytes.len() < len {
         let read = READ_LEN.min(len - bytes.len());
+        if !reading.is_known.load(Relaxed) {
+            let more = reading.strangers.try_acquire_many(read.div_ceil(UNIT) as u32);
+            let more = more.map_err(|_| invalid("strangers send too much at once"))?;
+            match &mut taken {
+                Some(taken) => taken.merge(more),
+                None => taken = Some(more),
+            }
+        }
         if within(silent_max, (&mut *reader).take(read as u64).read_to_end(bytes)).await? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -396,7 +415,14 @@ mod tests {
         let room: &'static Semaphore = Box::leak(Box::new(Semaphore::new(room_len / UNIT)));
         let first_within = Duration::from_secs(60);
         let is_known = Arc::new(AtomicBool::new(true));
-        let reading = Reading { is_known, first_within, silent_max: Duration::from_millis(50), room, room_len };
+        let reading = Reading {
+            is_known,
+            first_within,
+            silent_max: Duration::from_millis(50),
+            room,
+            room_len,
+            strangers: &STRANGERS,
+        };
         let (end, other) = tokio::io::duplex(1 << 20);
         let (events, incoming) = channel(EVENTS_MAX);
         let task = tokio::spawn(async move { read(LinkId(1), other, reading, &events).await });
@@ -456,6 +482,31 @@ mod tests {
                 drop(end);
                 assert_eq!(task.await.unwrap().is_ok(), is_known);
             }
+        });
+    }
+
+    #[test]
+    fn strangers_send_little_all_together() {
+        static ROOM_FOR_TWO: Semaphore = Semaphore::const_new(2 * READ_LEN / UNIT);
+        run(async {
+            let mut others = Vec::new();
+            for nth in 0..3 {
+                let (mut end, other) = tokio::io::duplex(1 << 20);
+                let (events, _incoming) = channel(EVENTS_MAX);
+                let known = Arc::new(AtomicBool::new(false));
+                let reading =
+                    Reading { strangers: &ROOM_FOR_TWO, ..Reading::new(Duration::from_secs(60), Arc::clone(&known)) };
+                let task = tokio::spawn(async move { read(LinkId(nth), other, reading, &events).await });
+                end.write_all(&published(READ_LEN)[..READ_LEN / 2]).await.unwrap();
+                settle().await;
+                others.push((end, task));
+            }
+            assert_eq!(others.iter().map(|(_, task)| task.is_finished()).collect::<Vec<_>>(), [false, false, true]);
+            for (end, task) in others {
+                drop(end);
+                assert!(task.await.unwrap().is_err());
+            }
+            assert_eq!(ROOM_FOR_TWO.available_permits(), 2 * READ_LEN / UNIT);
         });
     }
 

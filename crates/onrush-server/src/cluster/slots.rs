@@ -287,13 +287,20 @@ fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sende
         server.release_writes(Hold::Handover);
     }
     change.done.into_iter().for_each(|done| done(Ok(())));
-    if let Some(cluster) = server.cluster.as_ref().filter(|_| !change.lost.is_empty()) {
+    // By the new routes no keys come any more.
+    let has_keys = |slot: &u16| server.keyspace.db(0).is_some_and(|db| !db.shard(usize::from(*slot)).is_empty());
+    if let Some(cluster) = &server.cluster {
+        let is_wanted = |slot: &u16| has_keys(slot) || cluster.moves.is_leaving(*slot);
+        let lost: Vec<u16> = change.lost.into_iter().filter(is_wanted).collect();
+        if lost.is_empty() {
+            return;
+        }
         // Also those that wait for others are deleted if this node ends before.
-        cluster.moves.leave(&change.lost, true);
+        cluster.moves.leave(&lost, true);
         let mut slots = sweep.slots.lock();
-        change.lost.iter().for_each(|slot| slots.add(*slot));
+        lost.iter().for_each(|slot| slots.add(*slot));
         drop(slots);
-        if sweeper.send(change.lost).is_err() {
+        if sweeper.send(lost).is_err() {
             tracing::error!("The thread that deletes keys of slots that have gone is gone");
         }
     }
