@@ -224,9 +224,29 @@ impl CommandLog {
 
     /// Takes the records of a thread and gives it an empty buffer. No record may be open.
     pub fn submit(&self, effects: &mut Effects) {
+        if self.push(effects) {
+            self.flush();
+        }
+    }
+
+    /// Closes the open record of a thread that is not inside of the gate, and takes it. Whoever has the whole keyspace and flushes
+    /// relies on it that no record is closed and not submitted: all later ones would wait for that, and come behind the cut
+    /// though they are part of it.
+    pub fn append(&self, effects: &mut Effects) {
+        let merge = self.merge.lock();
+        self.close(effects);
+        let is_over = self.push(effects);
+        drop(merge);
+        if is_over {
+            self.flush();
+        }
+    }
+
+    /// Returns whether too much waits.
+    fn push(&self, effects: &mut Effects) -> bool {
         debug_assert_eq!(effects.open_len(), 0);
         if effects.is_empty() {
-            return;
+            return false;
         }
         let mut queue = self.queue.lock();
         let spare = queue.spare.pop().unwrap_or_default();
@@ -238,14 +258,10 @@ impl CommandLog {
             queue.waiting_since = Some(Instant::now());
             self.tell_oldest(&queue);
         }
-        let is_over = queue.bytes > WAITING_BYTES_MAX;
         if std::mem::take(&mut queue.is_asleep) {
             self.filled.notify_one();
         }
-        drop(queue);
-        if is_over {
-            self.flush();
-        }
+        queue.bytes > WAITING_BYTES_MAX
     }
 
     /// Notes since when records wait, for [`CommandLog::is_late`].
@@ -497,6 +513,29 @@ mod tests {
         let seen = seen.0.lock();
         assert_eq!(seen.len() as u64, THREADS * RECORDS);
         assert!(seen.iter().zip(1..).all(|((lsn, _), n)| *lsn == n));
+    }
+
+    #[test]
+    fn what_is_appended_is_there_when_it_has_a_number() {
+        const RECORDS: u64 = 20_000;
+        let (log, seen) = (CommandLog::new(), Collect::default());
+        log.follow(Box::new(seen.clone()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut effects = Effects::default();
+                for _ in 0..RECORDS {
+                    word(&mut effects, b"x");
+                    log.append(&mut effects);
+                }
+            });
+            let mut cut = 0;
+            while cut < RECORDS {
+                cut = log.last_lsn();
+                log.flush();
+                let came = seen.0.lock().len() as u64;
+                assert!(came >= cut, "{came} of {cut}");
+            }
+        });
     }
 
     /// Slow work that reports its beginning and waits until it is released.

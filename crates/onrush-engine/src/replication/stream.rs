@@ -203,6 +203,5 @@ impl Replication {
 fn submit(shared: &Shared, db: u32, bytes: &[u8]) {
     let mut effects = Effects::default();
     effects.encoded(db, bytes);
-    shared.log.close(&mut effects);
-    shared.log.submit(&mut effects);
+    shared.log.append(&mut effects);
 }
