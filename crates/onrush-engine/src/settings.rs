@@ -313,6 +313,11 @@ impl Settings {
         self.pause_mode.load(Relaxed) & HELD != 0
     }
 
+    /// Whether they are because another server waits for the stream to come to its end.
+    pub fn is_stream_held(&self) -> bool {
+        self.pause_mode.load(Relaxed) & HELD & !HELD_FOR_MOVE != 0
+    }
+
     /// Begins or ends holding writes back; whoever ends it wakes the clients.
     pub fn hold_writes(&self, hold: Hold, is_held: bool) {
         match is_held {

@@ -98,6 +98,7 @@ impl Cluster {
         self.election.forget();
         self.unassign_all(MYSELF);
         self.slots.forget_moves();
+        self.reserved = None;
         self.nodes.places().for_each(|ix| self.remove_node(ix));
         self.slots.forget_orphaned();
         if is_hard {
@@ -110,7 +111,7 @@ impl Cluster {
     }
 
     fn take_new_name(&mut self) {
-        (self.current_epoch, self.last_vote_epoch) = (0, 0);
+        (self.current_epoch, self.last_vote_epoch, self.asked_epoch) = (0, 0, 0);
         let (id, shard) = (self.random.id(), self.random.id());
         self.nodes.rename(MYSELF, id);
         let myself = &mut self.nodes[MYSELF];

@@ -10,7 +10,12 @@ use crate::slots::SlotSet;
 impl Cluster {
     /// Goes to an epoch that a message tells, or so far as one message may bring this node.
     pub(super) fn approach(&mut self, told: u64) {
-        self.current_epoch = self.current_epoch.max(told.min(self.reach()));
+        let epoch = told.min(self.reach());
+        if epoch > self.current_epoch {
+            self.current_epoch = epoch;
+            // Who has told it may count on that, also if this process is killed.
+            self.save(false);
+        }
     }
 
     /// The highest epoch that one message may bring this node to.
@@ -82,7 +87,7 @@ impl Cluster {
         let (sender, myself) = (&self.nodes[ix], &self.nodes[MYSELF]);
         let collides = sender.is_primary() && myself.is_primary() && epoch == myself.config_epoch;
         // It is looked at again with the next message.
-        if !collides || sender.id <= myself.id || self.check_kept().is_err() {
+        if !collides || sender.id <= myself.id || self.check_new_epoch().is_err() {
             return;
         }
         let label = sender.label();

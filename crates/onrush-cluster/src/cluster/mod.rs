@@ -68,6 +68,8 @@ pub struct Cluster {
     offset: u64,
     current_epoch: u64,
     last_vote_epoch: u64,
+    /// The highest one in which a replica has asked for votes.
+    asked_epoch: u64,
     predecessor: vote::Predecessor,
     state: state::State,
     election: election::Election,
@@ -135,6 +137,7 @@ impl Cluster {
             offset: 0,
             current_epoch: 0,
             last_vote_epoch: 0,
+            asked_epoch: 0,
             predecessor: vote::Predecessor::default(),
             state: state::State::default(),
             election: election::Election::default(),

@@ -32,6 +32,8 @@ impl Predecessor {
 impl Cluster {
     /// A replica wants to take over.
     pub(super) fn hear_request(&mut self, sender: Ix, header: &Header) {
+        // Others may vote in it, whatever this node does.
+        self.asked_epoch = self.asked_epoch.max(header.current_epoch);
         if !self.nodes[MYSELF].is_voter() {
             return;
         }

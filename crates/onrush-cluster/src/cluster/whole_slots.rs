@@ -123,9 +123,15 @@ impl Cluster {
         Ok(Some(epoch))
     }
 
-    /// The highest epoch that a node has taken for its slots, or that this one has voted in.
+    /// The highest epoch that a node has taken for its slots, or may have been elected in.
     fn highest_taken(&self) -> u64 {
-        self.nodes.iter().map(|(_, node)| node.config_epoch).max().unwrap_or(0).max(self.last_vote_epoch)
+        self.nodes
+            .iter()
+            .map(|(_, node)| node.config_epoch)
+            .max()
+            .unwrap_or(0)
+            .max(self.last_vote_epoch)
+            .max(self.asked_epoch)
     }
 
     /// Whether slots are being handed over to a node.
@@ -173,6 +179,11 @@ impl Cluster {
             self.broadcast_pong();
         }
         Keeps::Claims(self.begin_round())
+    }
+
+    /// Whether this node has claimed the slots of a hand-over that was not answered: an answer comes too late from then on.
+    pub fn has_claimed_back(&self) -> bool {
+        self.hands_over.as_ref().is_some_and(|hands_over| matches!(hands_over.keeps, Keeps::Claims(_)))
     }
 
     /// Whether it is open for a moment whose slots of this node are.

@@ -18,6 +18,9 @@ const TAKE_MIN_MS: u64 = 1_000;
 /// A replica of the target may take that long to have its place.
 const ELECTION_MAX_MS: u64 = 5_000;
 
+/// Some answers come so late.
+const LATE_MS: usize = 20_000;
+
 /// Words get lost one in so many times.
 const LOST_ONE_IN: usize = 4;
 
@@ -151,9 +154,11 @@ impl World {
                     self.act(to.node, |cluster, now, host| cluster.take_slots(slots, source, epoch, now, host))?;
                 if took == Some(Ok(())) {
                     self.shown.hand_overs += 1;
-                    // It answers when that is saved.
+                    // It answers when that is saved, which may take long.
                     if self.is_same(*to) {
-                        answered_ms = self.word_arrives_ms(to.node, from.node);
+                        let slow_ms =
+                            if self.random.below(LOST_ONE_IN) == 0 { self.random.below(LATE_MS) as u64 } else { 0 };
+                        answered_ms = self.word_arrives_ms(to.node, from.node).map(|at_ms| at_ms + slow_ms);
                     }
                 } else {
                     return Ok(Stage::Over);
@@ -166,11 +171,12 @@ impl World {
         let is_told = answered_ms.is_some_and(|at_ms| at_ms <= now_ms);
         let known = self.nodes[from.node].cluster.as_ref().map(|cluster| {
             let id = to.id.as_str();
-            (cluster.own_among(slots), cluster.count_of(slots, id), cluster.usable_replicas(id) > 0)
+            let counts = (cluster.own_among(slots), cluster.count_of(slots, id));
+            (counts, cluster.usable_replicas(id) > 0, cluster.has_claimed_back())
         });
-        let Some((own, theirs, has_replicas)) = known else { return Ok(Stage::Over) };
+        let Some(((own, theirs), has_replicas, is_late)) = known else { return Ok(Stage::Over) };
         let at_most_ms = 2 * time_ms + if has_replicas { ELECTION_MAX_MS } else { 0 };
-        if is_told || theirs == slots.len() {
+        if is_told && !is_late || theirs == slots.len() {
             self.act(from.node, |cluster, now, host| cluster.give_slots(slots, to.id.as_str(), now, host))?;
             return Ok(Stage::Over);
         }

@@ -204,7 +204,7 @@ fn establish(ctx: &mut Ctx<'_>) -> CommandResult {
 /// A replica takes over, and for that the stream stays as it is.
 fn tell_replicas(engine: &Engine) -> io::Result<()> {
     let began = Instant::now();
-    while engine.settings.are_writes_held() {
+    while engine.settings.is_stream_held() {
         if began.elapsed() > TELL_MAX {
             return Err(io::Error::other("writes are held back, and replicas can't be told"));
         }

@@ -438,6 +438,8 @@ impl Export {
                 false => target.hear("TAKEN", LOOK).await,
             };
             match heard {
+                // It has told all that the slots are here.
+                Heard::Status if self.with(|state| Ok(state.cluster.has_claimed_back()))? => is_closed = true,
                 Heard::Status => return self.give().map(|()| true),
                 Heard::Error(why) if why.starts_with("TRYAGAIN") => {
                     return self.with(|state| {
