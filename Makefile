@@ -90,9 +90,7 @@ blackbox: suites apart ## the server against redis-server, the pipelining contra
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	@# Replication mostly waits: it comes while the clients and clippy want the cores, the others when they are free.
-	failed=0; for suites in replication "client --test cluster --test commands --test persistence --test server"; do \
-		$(IN_TIME) 30m $(CARGO_TEST) --no-fail-fast --test $$suites -- --test-threads=4 || failed=1; done; exit $$failed
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4
 
 apart: tools server testbuild # those that measure, or use the whole machine
 	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1
