@@ -100,10 +100,6 @@ impl Between {
             let _ = target.shutdown(Shutdown::Both);
         });
     }
-
-    fn wait_until_asked(&self) {
-        wait_until("the target is to take over", || self.has_asked.load(Relaxed));
-    }
 }
 
 fn contains(bytes: &[u8], word: &[u8]) -> bool {
@@ -131,22 +127,23 @@ impl Node {
     }
 }
 
-/// Starts a move of the slots 0 to 99 from the first node to the second, which something stands before.
-fn start(nodes: &Nodes, lost: Lost) -> Arc<Between> {
-    let (source, target) = (&nodes.0[0], &nodes.0[1]);
+/// Writes 1 to a key, and starts a move of its slot and others from the first node to the second, which something stands before;
+/// ends when the target is to take over. Returns the key.
+fn start(nodes: &Nodes, lost: Lost) -> (Arc<Between>, String) {
+    let (source, target, key) = (&nodes.0[0], &nodes.0[1], tag(0..=99, 0));
+    assert_eq!(source.text(&format!("SET {key} 1")), "OK");
     let between = Between::come(target, target.server.port(), "cluster-announce-port", source, lost);
     let said = source.text(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 99 NODE {}", target.id()));
     assert_eq!(said, "OK");
-    between
+    wait_until("the target is to take over", || between.has_asked.load(Relaxed));
+    (between, key)
 }
 
 #[test]
 fn a_source_whose_target_says_nothing_holds_writes_and_keeps_its_slots() {
     let nodes = Nodes::onrush(3, 0);
-    let (source, key) = (&nodes.0[0], tag(0..=99, 0));
-    assert_eq!(source.text(&format!("SET {key} 1")), "OK");
-    let between = start(&nodes, Lost::Take);
-    between.wait_until_asked();
+    let source = &nodes.0[0];
+    let (_between, key) = start(&nodes, Lost::Take);
     let began = Instant::now();
     assert_eq!(source.text("CLUSTER CANCELSLOTMIGRATIONS").split(' ').next(), Some("ERR"));
     assert_eq!(source.patient().run(&format!("INCR {key}")), Value::Int(2));
@@ -162,10 +159,8 @@ fn a_source_whose_target_says_nothing_holds_writes_and_keeps_its_slots() {
 #[test]
 fn a_source_that_is_not_told_hears_on_the_bus_that_its_target_has_taken_over() {
     let nodes = Nodes::onrush(3, 0);
-    let (source, key) = (&nodes.0[0], tag(0..=99, 0));
-    assert_eq!(source.text(&format!("SET {key} 1")), "OK");
-    let between = start(&nodes, Lost::Answer);
-    between.wait_until_asked();
+    let source = &nodes.0[0];
+    let (between, key) = start(&nodes, Lost::Answer);
     between.goes_on.store(true, Relaxed);
     assert!(source.patient().run(&format!("INCR {key}")).text().starts_with("MOVED"));
     assert_eq!(end_of_move(source), ("success".to_owned(), String::new()));
@@ -175,10 +170,8 @@ fn a_source_that_is_not_told_hears_on_the_bus_that_its_target_has_taken_over() {
 #[test]
 fn a_source_that_is_alone_does_not_know_whose_the_slots_are_and_refuses_instead_of_waiting() {
     let nodes = Nodes::onrush(3, 0);
-    let (source, key) = (&nodes.0[0], tag(0..=99, 0));
-    assert_eq!(source.text(&format!("SET {key} 1")), "OK");
-    let between = start(&nodes, Lost::Take);
-    between.wait_until_asked();
+    let source = &nodes.0[0];
+    let (_between, key) = start(&nodes, Lost::Take);
     nodes.0[1..].iter().for_each(|node| node.server.signal("STOP"));
     let said = source.patient().run(&format!("INCR {key}")).text();
     assert!(said.starts_with("CLUSTERDOWN"), "{said}");
@@ -197,10 +190,8 @@ fn a_source_that_is_alone_does_not_know_whose_the_slots_are_and_refuses_instead_
 #[test]
 fn a_replica_of_a_target_that_dies_has_what_its_primary_has_just_taken() {
     let nodes = Nodes::form(3, 3, |_| None, &["--enable-debug-command", "yes"]);
-    let (source, replica, key) = (&nodes.0[0], &nodes.0[4], tag(0..=99, 0));
-    assert_eq!(source.text(&format!("SET {key} 1")), "OK");
-    let between = start(&nodes, Lost::Answer);
-    between.wait_until_asked();
+    let (source, replica) = (&nodes.0[0], &nodes.0[4]);
+    let (between, key) = start(&nodes, Lost::Answer);
     // The target itself does not tell it on the bus.
     assert_eq!(source.text("DEBUG DROP-CLUSTER-PACKET-FILTER 1"), "OK");
     between.goes_on.store(true, Relaxed);

@@ -150,8 +150,8 @@ impl Cluster {
     /// again. `false`: not yet. The cluster is down here until the hand-over has ended if this node has not been with a majority
     /// for some time. O(nodes).
     pub fn keep_slots(&mut self, now: Now, host: &dyn Host) -> bool {
-        self.begin_with(now, host);
         let Some(keeps) = self.hands_over.as_ref().map(|hands_over| hands_over.keeps) else { return true };
+        self.begin_with(now, host);
         let is_settled = self.is_settled();
         if !is_settled {
             self.set_state(false);

@@ -12,12 +12,13 @@ use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::LocalClient;
 use onrush_engine::cluster::change::{Deletion, change_routes, delete_slots, try_change_routes};
 use onrush_engine::cluster::facts::Facts;
+use onrush_engine::cluster::hearing::tell_of_slots;
 use onrush_engine::cluster::moves::import::write_marks;
 use onrush_engine::cluster::routes::Routes;
 use onrush_engine::process::Done;
 use onrush_engine::replication::role::Primary;
 use onrush_engine::settings::Hold;
-use onrush_persist::{push_command, threads};
+use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
@@ -256,7 +257,7 @@ fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sende
     }
     // Before the commands that the new routes let in, and before keys leave.
     if let Some(Telling { text, tell }) = change.telling {
-        tell_replicas(server, &text);
+        tell_of_slots(server.engine(), &text);
         let offset = server.replication.history.offset();
         for tell in tell {
             // Nobody may wait for it.
@@ -310,13 +311,6 @@ fn serves_as_before(server: &Server, routes: &Routes) -> bool {
     let Some(cluster) = &server.cluster else { return true };
     let before = cluster.routes();
     routes.is_replica == before.is_replica && routes.is_up == before.is_up && routes.own == before.own
-}
-
-/// Puts a message about slots into the stream, which nodes of other makes take for nothing.
-fn tell_replicas(server: &'static Server, message: &str) {
-    let mut command = Vec::new();
-    push_command(&mut command, [b"PING".as_slice(), message.as_bytes()].into_iter());
-    server.replication.tell_replicas(server.engine(), &command);
 }
 
 /// Writes which slots are on their way. If that fails, it is tried again by the thread of the moves.

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use onrush_cluster::slots::{SlotSet, ranges_text};
-use onrush_persist::push_command;
 
-use crate::cluster::hearing::HIDDEN_PREFIX;
+use crate::cluster::hearing::{HIDDEN_PREFIX, tell_of_slots};
 use crate::cluster::moves::job::{Job, Side, Stage};
 use crate::ctx::Engine;
 
@@ -121,10 +120,7 @@ pub fn tell_marks(engine: &Engine) {
     let Some(cluster) = &engine.cluster else { return };
     let _alone = cluster.moves.telling.lock();
     let marked: SlotSet = cluster.moves.marked().difference(&cluster.routes().own).collect();
-    let message = format!("{HIDDEN_PREFIX}{}", ranges_text(&marked));
-    let mut command = Vec::new();
-    push_command(&mut command, [b"PING".as_slice(), message.as_bytes()].into_iter());
-    engine.replication.tell_replicas(engine, &command);
+    tell_of_slots(engine, &format!("{HIDDEN_PREFIX}{}", ranges_text(&marked)));
 }
 
 fn now_s(engine: &Engine) -> i64 {
