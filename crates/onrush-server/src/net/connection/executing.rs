@@ -102,6 +102,7 @@ impl Connection {
                 handle.over_reply_limit.fetch_add(1, Relaxed);
                 // The socket may take them all before the buffers are published.
                 handle.reply_bytes_max.fetch_max(self.reply.len() as u64, Relaxed);
+                self.stats.pipeline.note_reply_bytes(self.reply.len() as u64);
             }
             SliceEnd::HeldLong => self.stats.pipeline.held_back.add(1),
             SliceEnd::TimeUp => self.note_deferral(),
