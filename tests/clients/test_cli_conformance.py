@@ -195,6 +195,16 @@ def test_flags_do_the_same(redis, args):
     assert_same(redis, args)
 
 
+@pytest.mark.parametrize("refused", [["-a", "wrong"], ["-n", "99"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "mode",
+    [["--pipe"], ["--scan"], ["--bigkeys"], ["--stat"], ["--latency"], ["--rdb", "/nonexistent"], ["--eval", "/dev/null"]],
+    ids=" ".join,
+)
+def test_a_refused_login_ends_every_mode(redis, mode, refused):
+    assert_same(redis, [*refused, *mode])
+
+
 def test_standard_input_is_an_argument(redis):
     assert_same(redis, ["-x", "SET", "a"], b"some\nvalue\n")
     assert redis.run(ORACLE, ["--no-raw", "GET", "a"]).stdout == b'"some\\nvalue\\n"\n'

@@ -179,6 +179,21 @@ impl Connection {
     /// # Errors
     /// When there is no connection; says so in redis-cli's words.
     pub fn open(target: &Target) -> Result<Connection, Fail> {
+        let mut connection = Connection::connect(target)?;
+        connection.log_in(target)?;
+        Ok(connection)
+    }
+
+    /// As [`open`](Self::open), for a mode that could do nothing useful without the login and the database.
+    ///
+    /// # Errors
+    /// The same, and when the server refuses either, which has been told then.
+    pub fn open_logged_in(target: &Target) -> Result<Connection, Fail> {
+        let mut connection = Connection::connect(target)?;
+        if connection.log_in(target)? { Ok(connection) } else { Err(Fail::silent()) }
+    }
+
+    fn connect(target: &Target) -> Result<Connection, Fail> {
         let started = Instant::now();
         let socket = Socket::open(target).map_err(|error| {
             let place = match &target.socket {
@@ -190,20 +205,18 @@ impl Connection {
         if target.verbose {
             complain!("Connected to {target} in {:.3} ms.", started.elapsed().as_secs_f64() * 1e3);
         }
-        let mut connection =
-            Connection { socket, decoder: Decoder::default(), input: Vec::new(), at: 0, cancel: None, db: 0 };
-        connection.log_in(target)?;
-        Ok(connection)
+        Ok(Connection { socket, decoder: Decoder::default(), input: Vec::new(), at: 0, cancel: None, db: 0 })
     }
 
-    fn log_in(&mut self, target: &Target) -> Result<(), Fail> {
+    /// Whether the server took login and database.
+    fn log_in(&mut self, target: &Target) -> Result<bool, Fail> {
         if let Some(password) = &target.password {
             let mut words = vec![b"AUTH".to_vec()];
             words.extend(target.user.clone().filter(|user| !user.is_empty()));
             words.push(password.clone());
             if let Some(error) = self.call(&words)?.error() {
                 complain!("AUTH failed: {error}");
-                return Ok(());
+                return Ok(false);
             }
             if target.verbose {
                 let user = target.user.as_deref().filter(|user| !user.is_empty()).unwrap_or(b"default");
@@ -213,7 +226,7 @@ impl Connection {
         if target.db != 0 {
             if let Some(error) = self.call(&["SELECT", &target.db.to_string()])?.error() {
                 complain!("SELECT {} failed: {error}", target.db);
-                return Ok(());
+                return Ok(false);
             }
             self.db = target.db;
         }
@@ -227,7 +240,7 @@ impl Connection {
         {
             complain!("HELLO 3 failed: {error}");
         }
-        Ok(())
+        Ok(true)
     }
 
     /// From now on, waiting for a reply ends when `flag` is raised.

@@ -21,7 +21,7 @@ const END: &[u8] = b"<endsession>";
 /// The server has no debugger, the file cannot be read, or the connection is lost.
 pub fn run(options: &Options, file: &Path, in_place: bool) -> Result<(), Fail> {
     let script = oneshot::script(options, file)?;
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     let mode = if in_place { "SYNC" } else { "YES" };
     if let Some(error) = connection.call(&["SCRIPT", "DEBUG", mode])?.error() {
         return Err(Fail::new(format!("The server has no debugger of scripts: {error}\nRun it without --ldb.")));

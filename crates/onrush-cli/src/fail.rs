@@ -23,6 +23,13 @@ impl Fail {
     pub fn silent() -> Fail {
         Fail(String::new())
     }
+
+    /// Shows the message, unless that has been done.
+    pub fn tell(&self) {
+        if !self.0.is_empty() {
+            complain!("{self}");
+        }
+    }
 }
 
 impl fmt::Display for Fail {

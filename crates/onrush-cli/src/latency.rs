@@ -54,7 +54,7 @@ pub fn run(options: &Options, history: bool) -> Result<(), Fail> {
     let live = options.output == Output::Standard;
     let default = if history { 15 } else { 1 };
     let interval = if options.interval.is_zero() { Duration::from_secs(default) } else { options.interval };
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     let (mut samples, mut started) = (Samples::default(), Instant::now());
     loop {
         samples.add(ping(&mut connection)?.as_millis());
@@ -130,7 +130,7 @@ pub fn distribution(options: &Options) -> Result<(), Fail> {
     let gray = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let palette: &[u8] = if gray { &PALETTE_GRAY } else { &PALETTE_COLOR };
     let interval = if options.interval.is_zero() { Duration::from_secs(1) } else { options.interval };
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     for line in 0.. {
         let (mut counts, mut total, started) = ([0u64; CLASSES.len()], 0, Instant::now());
         while started.elapsed() <= interval {

@@ -20,7 +20,7 @@ const VALUE_LEN: usize = 8;
 /// # Errors
 /// When the connection is gone, or the server has no room and evicts nothing.
 pub fn run(options: &Options, keys: u64) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     let mut random = Random::new();
     loop {
         let (started, mut hits, mut misses) = (Instant::now(), 0u64, 0u64);

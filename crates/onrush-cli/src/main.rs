@@ -51,10 +51,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let message = failure.to_string();
-            if !message.is_empty() {
-                complain!("{message}");
-            }
+            failure.tell();
             ExitCode::FAILURE
         }
     }
@@ -95,7 +92,7 @@ fn run(mut options: Options) -> Result<(), Fail> {
         Mode::Eval(file) => return oneshot::eval(options, &file),
         Mode::Debug { file, in_place } => return debugger::run(&options, &file, in_place),
         Mode::DocsTable => {
-            let mut connection = connection::Connection::open(&options.target)?;
+            let mut connection = connection::Connection::open_logged_in(&options.target)?;
             let docs =
                 docs::Docs::fetch(&mut connection).ok_or_else(|| Fail::new("The server has no COMMAND DOCS."))?;
             session::print(docs.table().as_bytes());

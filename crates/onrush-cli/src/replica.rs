@@ -155,7 +155,7 @@ pub fn copy(options: &Options, file: &Path, functions_only: bool) -> Result<(), 
 /// # Errors
 /// Those of [`copy`].
 pub fn save(target: &Target, file: &Path, functions_only: bool) -> Result<(), Fail> {
-    let mut connection = Connection::open(target)?;
+    let mut connection = Connection::open_logged_in(target)?;
     announce(&mut connection, "capa", "eof")?;
     announce(&mut connection, "rdb-only", "1")?;
     if functions_only && !announce(&mut connection, "rdb-filter-only", "functions")? {
@@ -195,7 +195,7 @@ pub fn save(target: &Target, file: &Path, functions_only: bool) -> Result<(), Fa
 /// # Errors
 /// When the server refuses or goes away.
 pub fn run(options: &Options) -> Result<(), Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     announce(&mut connection, "capa", "eof")?;
     announce(&mut connection, "rdb-filter-only", "")?;
     follow(connection)

@@ -91,7 +91,7 @@ pub fn ask_each(connection: &mut Connection, commands: impl Iterator<Item = Vec<
 /// # Errors
 /// When there is no connection.
 pub fn open(options: &Options) -> Result<Connection, Fail> {
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     if options.cluster_mode {
         // A server in no cluster refuses, and serves reads anyway.
         connection.call(&["READONLY"])?;

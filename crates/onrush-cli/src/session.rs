@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use crate::args::Options;
+use crate::args::{Mode, Options};
 use crate::connection::{Connection, ReadError};
 use crate::docs::Docs;
 use crate::fail::Fail;
@@ -75,7 +75,9 @@ impl Session {
         self.in_multi = false;
         self.subscribed = false;
         self.db = 0;
-        let mut connection = Connection::open(&self.options.target)?;
+        let open =
+            if matches!(self.options.mode, Mode::Eval(_)) { Connection::open_logged_in } else { Connection::open };
+        let mut connection = open(&self.options.target)?;
         self.db = connection.db;
         if let Some(flag) = &self.cancel {
             connection.cancel_on(flag.clone());
@@ -117,7 +119,7 @@ impl Session {
             return Ok(());
         }
         self.connect().map_err(|error| {
-            complain!("{error}");
+            error.tell();
             Stop::Disconnected
         })
     }

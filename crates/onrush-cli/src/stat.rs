@@ -18,7 +18,7 @@ const HEAD: &str = "------- data ------ --------------------- load -------------
 /// When the connection cannot be made or the server refuses.
 pub fn run(options: &Options) -> Result<(), Fail> {
     let interval = if options.interval.is_zero() { Duration::from_secs(1) } else { options.interval };
-    let mut connection = Connection::open(&options.target)?;
+    let mut connection = Connection::open_logged_in(&options.target)?;
     let mut requests_before = None;
     for line in 0.. {
         let info = connection.ask(&["INFO"])?.text();

@@ -158,7 +158,7 @@ pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErr
 pub use link::backoff::Backoff;
 pub use link::credentials::{Credentials, CredentialsProvider};
 pub use link::parse::Parser;
-pub use link::push::{PUSHES_MAX, Pushes};
+pub use link::push::{PUSHES_BYTES_MAX, PUSHES_MAX, Pushes};
 pub use link::resolver::Resolver;
 pub use link::sentinel::Sentinels;
 pub use link::tls::TlsOptions;

@@ -59,7 +59,7 @@ struct Outcome {
 /// When the connection breaks, a record makes no command, no reply comes for too long, or replies are errors.
 pub fn run(options: &Options) -> Result<(), Fail> {
     let template = options.pipe_template.as_deref().map(Template::parse).transpose()?;
-    let connection = Connection::open(&options.target)?;
+    let connection = Connection::open_logged_in(&options.target)?;
     let (mut socket, read_ahead) = connection.into_parts();
     let reader = socket.try_clone().ok_or_else(|| Fail::new("The socket cannot be read and written at once."))?;
     let tag = random_tag()?;

@@ -48,6 +48,8 @@ pub struct ClusterPubSub {
     is_after_gap: bool,
     /// When to try again what has failed.
     again: Option<Instant>,
+    /// The subscriber that is asked first for the next message.
+    turn: usize,
 }
 
 /// A connection that receives messages from a node.
@@ -108,6 +110,7 @@ impl ClusterConnection {
             events: VecDeque::new(),
             is_after_gap: false,
             again: None,
+            turn: 0,
         }
     }
 }
@@ -167,7 +170,10 @@ impl ClusterPubSub {
             }
             let pause = self.again.map(|at| at.saturating_duration_since(Instant::now()));
             tokio::select! {
-                (index, push) = next_push(&self.subscribers) => self.take(index, push),
+                (index, push) = next_push(&self.subscribers, self.turn) => {
+                    self.turn = index + 1;
+                    self.take(index, push);
+                }
                 changed = self.lists.changed() => match changed {
                     Ok(()) => self.look_around(),
                     Err(_) => return None,
@@ -334,6 +340,13 @@ impl ClusterPubSub {
         match push.kind {
             PushKind::Disconnection => self.lose(),
             PushKind::Resubscribed => self.events.push_back(PubSubEvent::Resubscribed),
+            PushKind::Lagged(_) => {
+                self.is_after_gap = true;
+                // Unless it is a part of a longer one.
+                if self.wanted.values().all(Option::is_some) {
+                    self.events.extend([PubSubEvent::Gap, PubSubEvent::Resubscribed]);
+                }
+            }
             _ => match Kind::of_end(&push.kind) {
                 Some(kind) => self.note_end(index, kind, &push),
                 None => self.note_message(push),
@@ -373,10 +386,13 @@ fn is_refusal(error: &RedisError) -> bool {
     matches!(error.code(), Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN"))
 }
 
-/// The next push of any node; `None` if its connection is closed for good. Waits for ever without nodes.
-async fn next_push(subscribers: &[Subscriber]) -> (usize, Option<PushInfo>) {
+/// The next push of any node, asked in turn from this one on; `None` if its connection is closed for good. Waits for
+/// ever without nodes.
+async fn next_push(subscribers: &[Subscriber], first: usize) -> (usize, Option<PushInfo>) {
     std::future::poll_fn(|cx| {
-        for (index, subscriber) in subscribers.iter().enumerate() {
+        for turn in 0..subscribers.len() {
+            let index = (first + turn) % subscribers.len();
+            let subscriber = &subscribers[index];
             if let Poll::Ready(push) = subscriber.connection.inner.shared.outlet.poll_next(cx) {
                 return Poll::Ready((index, push));
             }

@@ -12,10 +12,11 @@ use crate::values::value::{PushInfo, PushKind, Value};
 
 /// A connection that only receives: the messages of channels and patterns, over RESP2 and RESP3.
 ///
-/// The client itself drops no messages: while a reader is behind, the connection is left unread. Then the messages pile
-/// up in the server, which cuts off a subscriber that is too far behind (`client-output-buffer-limit`), and what it had
-/// for it is lost. So are the messages published during any disconnect. Such a gap is told, if there was a
-/// subscription: [`next_event`](Self::next_event) returns its beginning and its end in their places among the messages,
+/// While a reader is [`PUSHES_MAX`](crate::PUSHES_MAX) messages or [`PUSHES_BYTES_MAX`](crate::PUSHES_BYTES_MAX) behind,
+/// the connection is left unread, unless a subscription waits for its confirmation: then the client drops what comes
+/// beyond four times as much. Left unread, the messages pile up in the server, which cuts off a subscriber that is too
+/// far behind (`client-output-buffer-limit`), and what it had for it is lost. So are the messages published during any
+/// disconnect. Such a gap is told, if there was a subscription: [`next_event`](Self::next_event) returns its beginning and its end in their places among the messages,
 /// and [`Msg::is_after_gap`] marks the message behind it.
 ///
 /// Any number of subscriptions may be made before anything is read. Once the server has confirmed them, they are made
@@ -38,6 +39,8 @@ pub struct PubSubStream {
     connection: Connection,
     /// Whether messages may be missing before the next one.
     gap: bool,
+    /// Whether the gap that was told last has ended already.
+    ended: bool,
 }
 
 /// What comes to a [`PubSub`].
@@ -46,9 +49,10 @@ pub struct PubSubStream {
 pub enum PubSubEvent {
     /// A published message.
     Message(Msg),
-    /// The connection was lost: messages may be missing from here to [`Resubscribed`](Self::Resubscribed).
+    /// The connection was lost, or this reader too far behind: messages may be missing from here to
+    /// [`Resubscribed`](Self::Resubscribed).
     Gap,
-    /// The connection was made again, and with it all subscriptions but those that were refused: the gap ends. Messages
+    /// The connection was made again if it was lost, and with it all subscriptions but those that were refused: the gap ends. Messages
     /// of those that were made again first may come before.
     Resubscribed,
     /// The server has refused to make a subscription again after a reconnect, with this error: no more messages come by
@@ -173,7 +177,10 @@ subscriptions! {
 
 impl PubSub {
     pub(crate) fn new(connection: Connection) -> PubSub {
-        PubSub { sink: PubSubSink { connection: connection.clone() }, stream: PubSubStream { connection, gap: false } }
+        PubSub {
+            sink: PubSubSink { connection: connection.clone() },
+            stream: PubSubStream { connection, gap: false, ended: false },
+        }
     }
 
     /// The half that subscribes and the half that reads, for different tasks.
@@ -210,12 +217,12 @@ impl PubSub {
 impl PubSubStream {
     /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait
     /// already), a [`Disconnection`](PushKind::Disconnection) where messages may be missing, and
-    /// [`Resubscribed`](PushKind::Resubscribed) where that ends. `None` when the connection is closed for good.
+    /// [`Resubscribed`](PushKind::Resubscribed) where that ends, [`Lagged`](PushKind::Lagged) where messages were dropped. `None` when the connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
         let push = std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await;
         if let Some(push) = &push {
             match push.kind {
-                PushKind::Disconnection => self.gap = true,
+                PushKind::Disconnection | PushKind::Lagged(_) => self.gap = true,
                 PushKind::Message | PushKind::PMessage | PushKind::SMessage => self.gap = false,
                 _ => {}
             }
@@ -245,12 +252,16 @@ impl PubSubStream {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<PubSubEvent>> {
+        if std::mem::take(&mut self.ended) {
+            return Poll::Ready(Some(PubSubEvent::Resubscribed));
+        }
         loop {
             let Some(push) = ready!(self.connection.inner.shared.outlet.poll_next(cx)) else {
                 return Poll::Ready(None);
             };
-            if push.kind == PushKind::Disconnection {
+            if matches!(push.kind, PushKind::Disconnection | PushKind::Lagged(_)) {
                 self.gap = true;
+                self.ended = push.kind != PushKind::Disconnection;
                 return Poll::Ready(Some(PubSubEvent::Gap));
             }
             if push.kind == PushKind::Resubscribed {

@@ -316,18 +316,18 @@ impl Shared {
         queue.entries.splice(0..0, entries);
     }
 
-    /// Removes and returns the entries that have waited since before `oldest`. Linear in the queue.
-    pub(crate) fn expire(&self, oldest: u32) -> Vec<Entry> {
+    /// Removes and returns the entries that have waited too long. Linear in the queue.
+    pub(crate) fn expire(&self, is_overdue: impl Fn(u32) -> bool) -> Vec<Entry> {
         let mut queue = self.queue.lock();
         // Those that are sent again come first, and are younger than their place.
-        if !queue.entries.iter().any(|entry| entry.tick < oldest) {
+        if !queue.entries.iter().any(|entry| is_overdue(entry.tick)) {
             return Vec::new();
         }
         let (mut expired, mut kept) = (Vec::new(), Vec::new());
         let (bytes, mut at) = (std::mem::take(&mut queue.bytes), 0);
         for entry in std::mem::take(&mut queue.entries) {
             let end = at + entry.len;
-            if entry.tick < oldest {
+            if is_overdue(entry.tick) {
                 expired.push(entry);
             } else {
                 queue.bytes.extend_from_slice(&bytes[at..end]);
@@ -341,10 +341,10 @@ impl Shared {
         expired
     }
 
-    /// Advances the queue's clock and returns the time.
+    /// Advances the queue's clock and returns the time. It begins again after its end: only differences count.
     pub(crate) fn tick(&self) -> u32 {
         let mut queue = self.queue.lock();
-        queue.tick += 1;
+        queue.tick = queue.tick.wrapping_add(1);
         queue.tick
     }
 

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::{CloseGuard, Shared};
-use crate::connection::sink::{Broken, Sink};
+use crate::connection::sink::{Broken, Entry, Sink};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
@@ -78,9 +78,14 @@ impl Clock {
         })
     }
 
-    /// Whatever has waited since before this tick has waited too long.
-    fn oldest_allowed(&self) -> u32 {
-        self.timeout.map_or(0, |timeout| self.now.saturating_sub(timeout))
+    /// Whether what has waited since this tick has waited too long. The clock may have passed its end since.
+    fn is_overdue(&self, tick: u32) -> bool {
+        self.timeout.is_some_and(|timeout| self.now.wrapping_sub(tick) > timeout)
+    }
+
+    /// The entries of the queue that have waited too long.
+    fn expire(&self, shared: &Shared) -> Vec<Entry> {
+        shared.expire(|tick| self.is_overdue(tick))
     }
 
     /// Checks that the server is still there after a long silence that nothing else would detect.
@@ -106,9 +111,9 @@ impl Clock {
             }
             // Ticks are coarse: at least the limit has passed.
             let limit = self.timeout.unwrap_or(interval);
-            return if self.now - *since > limit { Err(silent()) } else { Ok(()) };
+            return if self.now.wrapping_sub(*since) > limit { Err(silent()) } else { Ok(()) };
         }
-        if self.now - self.heard < interval {
+        if self.now.wrapping_sub(self.heard) < interval {
             return Ok(());
         }
         if let Some(home) = home.filter(|_| link.is_patient()) {
@@ -240,12 +245,11 @@ impl Driver {
                 if link.take_heard() || paused {
                     clock.heard = clock.now;
                 }
-                let oldest = clock.oldest_allowed();
-                if link.oldest_tick().is_some_and(|tick| tick.max(clock.heard) < oldest) {
+                if link.oldest_tick().is_some_and(|tick| clock.is_overdue(tick) && clock.is_overdue(clock.heard)) {
                     // Commands that have waited in the queue for as long have timed out too; the rest may go over the
                     // next link.
                     let error = timed_out();
-                    shared.expire(oldest).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    clock.expire(shared).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                     return Poll::Ready(End::Broken(error));
                 }
                 if !paused {
@@ -318,7 +322,7 @@ async fn with_expiry<T>(
                 if expires {
                     clock.now = shared.tick();
                     let error = cause.delayed("no connection came within the response timeout");
-                    shared.expire(clock.oldest_allowed()).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    clock.expire(shared).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                 }
                 clock.restart();
             }

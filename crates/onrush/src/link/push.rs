@@ -7,12 +7,19 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::values::value::{PushInfo, PushKind};
+use crate::values::value::{PushInfo, PushKind, Value};
 
 /// How many messages may wait for a slow reader. On a connection for subscriptions, the socket is then left unread,
 /// unless a command is in flight, and the server keeps what is to come, up to its own limit; on a shared connection,
 /// the oldest messages are dropped.
 pub const PUSHES_MAX: usize = 1024;
+
+/// How many bytes of messages may wait on a connection for subscriptions before its socket is left unread.
+pub const PUSHES_BYTES_MAX: usize = 16 << 20;
+
+/// While a command is in flight the socket is read on, whoever reads the messages. From so many times the two limits on,
+/// messages are dropped, and the reader is told of the gap.
+const DROPPED_FROM: usize = 4;
 
 /// Where a connection's push messages go.
 #[derive(Debug)]
@@ -20,7 +27,7 @@ pub(crate) enum Outlet {
     /// To all listeners. One that falls behind loses the oldest messages and gets [`PushKind::Lagged`]; no reply waits
     /// for it. `None` when the connection is closed: that ends every listener.
     Broadcast(Mutex<Option<broadcast::Sender<PushInfo>>>),
-    /// To one reader, which gets all messages: while it is behind, the connection is not read.
+    /// To one reader, which gets all messages: while it is behind, the connection is not read, unless a reply is due.
     Lossless(Mutex<Channel>),
 }
 
@@ -28,6 +35,8 @@ pub(crate) enum Outlet {
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     messages: VecDeque<PushInfo>,
+    /// The memory that they take.
+    bytes: usize,
     reader: Option<Waker>,
     driver: Option<Waker>,
     closed: bool,
@@ -65,7 +74,7 @@ impl Outlet {
         match self {
             Outlet::Lossless(channel) => {
                 let mut channel = channel.lock();
-                if channel.messages.len() < PUSHES_MAX {
+                if channel.has_room(1) {
                     channel.add(push);
                 }
             }
@@ -85,7 +94,7 @@ impl Outlet {
     pub(crate) fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
         let Outlet::Lossless(channel) = self else { return Poll::Ready(()) };
         let mut channel = channel.lock();
-        if channel.messages.len() < PUSHES_MAX {
+        if channel.has_room(1) {
             return Poll::Ready(());
         }
         channel.driver = Some(cx.waker().clone());
@@ -97,8 +106,9 @@ impl Outlet {
         let Outlet::Lossless(channel) = self else { return Poll::Ready(None) };
         let mut channel = channel.lock();
         if let Some(push) = channel.messages.pop_front() {
+            channel.bytes -= memory_len(&push);
             // Only when half empty, so that reader and driver do not wake each other for every message.
-            if channel.messages.len() <= PUSHES_MAX / 2 {
+            if channel.messages.len() <= PUSHES_MAX / 2 && channel.bytes <= PUSHES_BYTES_MAX / 2 {
                 if let Some(driver) = channel.driver.take() {
                     driver.wake();
                 }
@@ -133,12 +143,31 @@ impl Channel {
             let mut last = last.peekable();
             let ended = last.next_if_eq(&&PushKind::Resubscribed).is_some();
             if last.next() == Some(&push.kind) {
-                self.messages.truncate(self.messages.len() - usize::from(ended));
+                if ended && let Some(end) = self.messages.pop_back() {
+                    self.bytes -= memory_len(&end);
+                }
                 return;
             }
         }
-        self.messages.push_back(push);
+        if push.kind.is_news() && !self.has_room(DROPPED_FROM) {
+            match self.messages.back_mut() {
+                Some(PushInfo { kind: PushKind::Lagged(missed), .. }) => *missed += 1,
+                _ => self.keep(lagged(1)),
+            }
+            return;
+        }
+        self.keep(push);
         self.wake_reader();
+    }
+
+    /// Whether less waits than so many times the limits allow.
+    fn has_room(&self, times: usize) -> bool {
+        self.messages.len() < times * PUSHES_MAX && self.bytes < times * PUSHES_BYTES_MAX
+    }
+
+    fn keep(&mut self, push: PushInfo) {
+        self.bytes += memory_len(&push);
+        self.messages.push_back(push);
     }
 
     fn wake_reader(&mut self) {
@@ -189,6 +218,60 @@ impl Pushes {
     }
 }
 
+fn memory_len(push: &PushInfo) -> usize {
+    size_of::<PushInfo>() + push.data.iter().map(Value::memory_len).sum::<usize>()
+}
+
 fn lagged(missed: u64) -> PushInfo {
     PushInfo { kind: PushKind::Lagged(missed), data: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(len: usize) -> PushInfo {
+        let data = vec![Value::BulkString(b"c".to_vec()), Value::BulkString(vec![0; len])];
+        PushInfo { kind: PushKind::Message, data }
+    }
+
+    fn next(outlet: &Outlet) -> PushInfo {
+        match outlet.poll_next(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(push)) => push,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As while a reply is due, when the socket is read whatever waits.
+    #[test]
+    fn what_a_resting_reader_is_owed_is_bounded_and_the_gap_is_told() {
+        let waker = Context::from_waker(Waker::noop());
+        for len in [10, 1 << 20] {
+            let outlet = Outlet::lossless();
+            let sent = 6 * PUSHES_MAX;
+            let mut unread_from = None;
+            for index in 0..sent {
+                if outlet.poll_ready(&waker).is_pending() {
+                    unread_from.get_or_insert(index);
+                }
+                outlet.send(message(len));
+            }
+            outlet.send(PushInfo { kind: PushKind::Unsubscribe, data: Vec::new() });
+            let kept = PUSHES_MAX.min(PUSHES_BYTES_MAX.div_ceil(memory_len(&message(len))));
+            assert_eq!(unread_from, Some(kept));
+            let (mut messages, mut gaps, mut missed) = (0, 0, 0);
+            let end = loop {
+                match next(&outlet) {
+                    PushInfo { kind: PushKind::Message, .. } => messages += 1,
+                    PushInfo { kind: PushKind::Lagged(dropped), .. } => (gaps, missed) = (gaps + 1, missed + dropped),
+                    other => break other,
+                }
+            };
+            assert_eq!((end.kind, messages + missed as usize, gaps), (PushKind::Unsubscribe, sent, 1));
+            assert!((DROPPED_FROM * kept - 4..=DROPPED_FROM * kept).contains(&messages), "{messages}");
+            assert!(outlet.poll_ready(&waker).is_ready());
+            outlet.send(message(len));
+            assert_eq!(next(&outlet), message(len));
+        }
+    }
 }

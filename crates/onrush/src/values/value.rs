@@ -143,6 +143,11 @@ impl PushKind {
         matches!(self, Subscribe | PSubscribe | SSubscribe | Unsubscribe | PUnsubscribe | SUnsubscribe)
     }
 
+    /// Whether the server sends it unasked, any number of times.
+    pub(crate) fn is_news(&self) -> bool {
+        self.is_message() || matches!(self, PushKind::Invalidate | PushKind::Other(_))
+    }
+
     /// The kind that confirms the end of a subscription, for the kind that confirms its beginning.
     pub(crate) fn end(&self) -> Option<PushKind> {
         match self {
