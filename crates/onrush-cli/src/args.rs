@@ -4,6 +4,7 @@
 //! an unknown one.
 
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -467,13 +468,18 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// The number a text starts with, as C's `strtoll`: 0 when it starts with none.
+/// The number a text starts with, as C's `strtoll`: 0 when it starts with none, the nearest one there is when it is too
+/// great or too small.
 pub fn leading_number(bytes: &[u8]) -> i64 {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start();
     let sign_len = usize::from(text.starts_with(['-', '+']));
     let digits_end = text[sign_len..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| at + sign_len);
-    text[..digits_end].parse().unwrap_or(0)
+    text[..digits_end].parse().unwrap_or_else(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => i64::MAX,
+        IntErrorKind::NegOverflow => i64::MIN,
+        _ => 0,
+    })
 }
 
 fn seconds(value: &[u8], flag: &str) -> Result<Duration, Fail> {
@@ -569,5 +575,18 @@ mod tests {
         for (text, number) in [("12", 12), ("-3x", -3), ("x", 0), ("", 0), (" 7", 7)] {
             assert_eq!(leading_number(text.as_bytes()), number);
         }
+    }
+
+    #[test]
+    fn a_number_beyond_all_is_the_nearest_there_is() {
+        let (great, small) = ("99999999999999999999", "-99999999999999999999");
+        assert_eq!(leading_number(format!(" {great}x").as_bytes()), i64::MAX);
+        assert_eq!(leading_number(small.as_bytes()), i64::MIN);
+        let options = parse_words(&["-n", great, "-r", great, "--count", great]).unwrap();
+        assert_eq!((options.target.db, options.repeat, options.scan_count), (i64::MAX, i64::MAX, Some(i64::MAX)));
+        for port in [great, small, "65536"] {
+            assert_eq!(parse_words(&["-p", port]).unwrap_err().to_string(), "Invalid server port.");
+        }
+        assert!(parse_words(&["--top", great]).is_err());
     }
 }

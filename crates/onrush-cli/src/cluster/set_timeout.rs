@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::log::{self, told};
 use super::node::Node;
+use super::settings::TIMEOUT_MS_MAX;
 use super::view::Cluster;
 use crate::args::leading_number;
 use crate::fail::Fail;
@@ -13,12 +14,16 @@ const TIMEOUT_MS_MIN: i64 = 100;
 /// Runs the command.
 ///
 /// # Errors
-/// When the timeout is too short, or the cluster cannot be reached. What single nodes refuse is shown.
+/// When the timeout is too short or too long, or the cluster cannot be reached. What single nodes refuse is shown.
 pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let address = context.address()?;
     let timeout_ms = leading_number(context.args[1].as_bytes());
     if timeout_ms < TIMEOUT_MS_MIN {
         let refusal = Fail::new("Setting a node timeout of less than 100 milliseconds is a bad idea.");
+        return Err(told(&refusal));
+    }
+    if timeout_ms > TIMEOUT_MS_MAX {
+        let refusal = Fail::new(format!("A node timeout is at most {TIMEOUT_MS_MAX} milliseconds."));
         return Err(told(&refusal));
     }
     let mut cluster = Cluster::load(context, &address)?;

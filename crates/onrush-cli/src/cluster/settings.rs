@@ -8,6 +8,8 @@ const PIPELINE: usize = 10;
 const PIPELINE_MAX: i64 = 100_000;
 /// How long one MIGRATE may take, in milliseconds.
 const MIGRATE_TIMEOUT_MS: u64 = 60_000;
+/// The longest timeout in milliseconds, 24 days, as in redis-cli, whose number has 32 bits.
+pub const TIMEOUT_MS_MAX: i64 = i32::MAX as i64;
 /// Nodes are left alone that are so near to their share, in percent.
 const THRESHOLD: f32 = 2.0;
 
@@ -130,7 +132,7 @@ impl Settings {
             "cluster-from" => self.from = Some(text()),
             "cluster-to" => self.to = Some(text()),
             "cluster-slots" => self.slots = number,
-            "cluster-timeout" => self.timeout_ms = number.max(1).unsigned_abs(),
+            "cluster-timeout" => self.timeout_ms = number.clamp(1, TIMEOUT_MS_MAX).unsigned_abs(),
             "cluster-pipeline" => self.pipeline = number.clamp(1, PIPELINE_MAX) as usize,
             "cluster-threshold" => self.threshold = percent(value)?,
             "cluster-master-id" => self.primary_id = Some(text()),
@@ -159,6 +161,10 @@ mod tests {
             assert!(settings.take(flag, value.as_bytes()).unwrap());
         }
         assert_eq!((settings.pipeline, settings.replicas, settings.timeout_ms), (1, 0, 1));
+        for flag in ["cluster-pipeline", "cluster-timeout", "cluster-slots"] {
+            assert!(settings.take(flag, b"99999999999999999999").unwrap());
+        }
+        assert_eq!((settings.pipeline, settings.timeout_ms, settings.slots), (100_000, 2_147_483_647, i64::MAX));
         assert!(settings.take("cluster-threshold", b"much").is_err());
         assert!(!settings.take("cluster-nothing", b"").unwrap() && !settings.take_flag("cluster-nothing"));
     }
