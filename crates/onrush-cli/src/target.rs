@@ -97,9 +97,9 @@ impl Target {
     /// # Errors
     /// What is wrong with the URL.
     pub fn set_url(&mut self, url: &str) -> Result<(), Fail> {
-        if !url.contains("://") {
+        let Some((scheme, _)) = url.split_once("://") else {
             return Err(Fail::new("Invalid URI scheme"));
-        }
+        };
         let info: ConnectionInfo = url.parse().map_err(|error| Fail::new(format!("{error}")))?;
         if !info.unknown_options().is_empty() {
             complain!("Ignored options of the URL: {}", info.unknown_options().join(", "));
@@ -112,7 +112,8 @@ impl Target {
                 self.use_tls()?;
             }
             ConnectionAddr::Unix(path) => self.socket = Some(path),
-            _ => return Err(Fail::new(format!("'{url}' names a kind of address not known here."))),
+            // The rest of the URL may hold a password.
+            _ => return Err(Fail::new(format!("A URL of '{scheme}' names a kind of address not known here."))),
         }
         self.db = info.db;
         if let Some(user) = info.username {
@@ -146,6 +147,26 @@ impl fmt::Display for Target {
             Some(path) => write!(out, "{}", path.display()),
             None if self.host.contains(':') => write!(out, "[{}]:{}", self.host, self.port),
             None => write!(out, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_refusal_of_a_url_shows_its_password() {
+        for (url, named) in [
+            ("redis-sentinel://bob:secret@h:26379/mymaster", "'redis-sentinel'"),
+            ("rediss-cluster://:secret@h:1,i:2", "'rediss-cluster'"),
+            ("nosuch://bob:secret@h", "'nosuch'"),
+            ("redis://bob:secret@h:x", "port"),
+            ("redis://bob:secret@h/x", "'x'"),
+            ("bob:secret@h", "scheme"),
+        ] {
+            let said = Target::default().set_url(url).unwrap_err().to_string();
+            assert!(said.contains(named) && !said.contains("secret"), "{url}: {said}");
         }
     }
 }
