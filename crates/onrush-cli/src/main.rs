@@ -25,6 +25,7 @@ mod lru;
 mod oneshot;
 mod pipe;
 mod repl;
+mod replacement;
 mod replica;
 mod reply;
 mod scan;

@@ -1,6 +1,5 @@
 //! What a replica gets: the data set (`--rdb`, `--functions-rdb`), and the commands after it (`--replica`).
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use crate::args::Options;
 use crate::connection::{Connection, ReadError, Socket, encode};
 use crate::fail::{Fail, system_message};
 use crate::format;
+use crate::replacement::OutputFile;
 use crate::reply::{Decoder, Reply};
 use crate::session::print;
 use crate::target::Target;
@@ -142,7 +142,7 @@ fn announce(connection: &mut Connection, name: &str, value: &str) -> Result<bool
     }
 }
 
-/// Copies the data set to a file.
+/// Copies the data set to a file. A file that is there already stays until the copy is whole.
 ///
 /// # Errors
 /// When the server refuses or goes away, or the file cannot be written.
@@ -172,17 +172,17 @@ pub fn save(target: &Target, file: &Path, functions_only: bool) -> Result<(), Fa
     }
     let failed =
         |what: &str, error: io::Error| Fail::new(format!("Error {what} '{shown}': {}", system_message(&error)));
-    let mut out: Box<dyn Write> = if file.as_os_str() == "-" {
-        Box::new(io::stdout().lock())
+    let len = if file.as_os_str() == "-" {
+        let mut out = io::stdout().lock();
+        let len = source.data_set(&extent, |bytes| out.write_all(bytes).map_err(|error| failed("writing", error)))?;
+        out.flush().map_err(|error| failed("writing", error))?;
+        len
     } else {
-        Box::new(File::create(file).map_err(|error| failed("opening", error))?)
+        let mut out = OutputFile::open(file).map_err(|error| failed("opening", error))?;
+        let len = source.data_set(&extent, |bytes| out.write_all(bytes).map_err(|error| failed("writing", error)))?;
+        out.finish().map_err(|error| failed("syncing", error))?;
+        len
     };
-    let len = source.data_set(&extent, |bytes| out.write_all(bytes).map_err(|error| failed("writing", error)))?;
-    out.flush().map_err(|error| failed("writing", error))?;
-    drop(out);
-    if file.is_file() {
-        File::open(file).and_then(|file| file.sync_all()).map_err(|error| failed("syncing", error))?;
-    }
     match extent {
         Extent::Length(_) => complain!("Transfer finished with success."),
         Extent::Mark(_) => complain!("Transfer finished with success after {len} bytes"),

@@ -1,5 +1,6 @@
 //! `--cluster backup`: the data of each primary as an RDB file, and the nodes as JSON.
 
+use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
@@ -10,6 +11,7 @@ use super::log::{self, told};
 use super::node::Node;
 use super::view::Cluster;
 use crate::fail::{Fail, system_message};
+use crate::replacement::OutputFile;
 use crate::replica;
 use crate::target::Target;
 
@@ -26,7 +28,11 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     }
     let file = folder.join("nodes.json");
     log::info(format!("Saving cluster configuration to: {}\n", file.display()));
-    std::fs::write(&file, description(&cluster)).map_err(|error| {
+    let written = OutputFile::open(&file).and_then(|mut out| {
+        out.write_all(description(&cluster).as_bytes())?;
+        out.finish()
+    });
+    written.map_err(|error| {
         Fail::new(format!("Could not save nodes to: {}: {}", file.display(), system_message(&error)))
     })?;
     if !is_sound {

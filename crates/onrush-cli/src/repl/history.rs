@@ -2,8 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+
+use crate::replacement::Replacement;
 
 /// How many lines are kept in the file.
 const LINES_MAX: usize = 1000;
@@ -27,12 +29,12 @@ impl HistoryFile {
         let lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
         let kept = lines[lines.len().saturating_sub(LINES_MAX)..].to_vec();
         if lines.len() > LINES_MAX * 2 {
-            let temporary = path.with_extension("new");
-            let written = fs::write(&temporary, kept.join("\n") + "\n");
-            let private = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600));
-            if written.and(private).is_ok() {
-                let _ = fs::rename(&temporary, path);
-            }
+            // A history that cannot be cut is read all the same.
+            let cut = fs::canonicalize(path).and_then(|path| Replacement::create(&path, 0o600));
+            let _ = cut.and_then(|mut cut| {
+                cut.write_all((kept.join("\n") + "\n").as_bytes())?;
+                cut.take_place()
+            });
         }
         kept
     }
@@ -80,7 +82,25 @@ pub fn is_secret(words: &[Vec<u8>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replacement::test_folder;
     use onrush_resp::split_words;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_long_history_is_cut_and_no_other_file_is_touched() {
+        let folder = test_folder("history");
+        let (path, other) = (folder.join("redis.history"), folder.join("redis.new"));
+        let lines: Vec<String> = (0..=LINES_MAX * 2).map(|number| format!("GET {number}")).collect();
+        fs::write(&path, lines.join("\n")).unwrap();
+        fs::write(&other, "mine").unwrap();
+        let kept = HistoryFile { path: Some(path.clone()) }.load();
+        assert_eq!((kept.len(), kept.last().map(String::as_str)), (LINES_MAX, Some("GET 2000")));
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), LINES_MAX);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn secrets_are_known() {
