@@ -1,7 +1,14 @@
 """onrush-cli against Onrush: the same commands, modes and reports as against redis-server, as far as Onrush has them."""
 
+import os
 import re
+import socket
 import subprocess
+import threading
+import time
+import tty
+
+import pytest
 
 from test_cli_conformance import CLI, ORACLE
 
@@ -30,6 +37,27 @@ def test_mass_insertion_loads_everything(server):
     assert (done.returncode, done.stderr) == (0, b"")
     assert f"errors: 0, replies: {count}".encode() in done.stdout
     assert run(server, "DBSIZE").stdout == b"%d\n" % count
+
+
+def test_input_that_cannot_be_read_is_not_the_servers_error(server, tmp_path):
+    command = [CLI, "-p", str(server.port), "--pipe"]
+    # A terminal whose other side is closed gives its bytes, then an error.
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    os.write(ours, b"SET a 1\r\nINCR a\r\nNOSUCH\r\n")
+    done = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.close(theirs)
+    while run(server, "GET", "a").stdout != b"2\n":
+        time.sleep(0.01)
+    os.close(ours)
+    _, errors = done.communicate(timeout=60)
+    told = b"Error reading standard input: Input/output error. Commands sent before it: 3, failed: 1.\n"
+    assert done.returncode == 1 and errors.endswith(told), errors
+    folder = os.open(tmp_path, os.O_RDONLY)
+    done = subprocess.run(command, stdin=folder, capture_output=True, timeout=60)
+    os.close(folder)
+    told = b"Error reading standard input: Is a directory. Commands sent before it: 0, failed: 0.\n"
+    assert (done.returncode, done.stderr) == (1, told)
 
 
 def test_keys_are_listed_and_reported(server):
@@ -100,3 +128,70 @@ def test_a_server_without_a_debugger_says_so(server, tmp_path):
     script.write_text("return 1")
     done = run(server, "--eval", str(script), "--ldb")
     assert done.returncode == 1 and b"no debugger of scripts" in done.stderr
+
+
+@pytest.fixture
+def breaking():
+    """The port of a server that ends in the middle of the data set."""
+
+    def serve():
+        conn, _ = listener.accept()
+        with conn, conn.makefile("rb") as lines:
+            for line in lines:
+                if b"SYNC" in line.upper():
+                    conn.sendall(b"$1000\r\nREDIS0011")
+                    return
+                if b"REPLCONF" in line.upper():
+                    conn.sendall(b"+OK\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(20)
+
+
+def test_a_dump_that_breaks_leaves_the_one_before(breaking, tmp_path):
+    dump = tmp_path / "dump.rdb"
+    dump.write_bytes(b"the one before")
+    done = subprocess.run([CLI, "-p", str(breaking), "--rdb", str(dump)], capture_output=True, timeout=60)
+    assert done.returncode == 1 and b"closed the connection" in done.stderr, done.stderr
+    assert dump.read_bytes() == b"the one before"
+    assert list(tmp_path.iterdir()) == [dump]
+
+
+def test_a_dump_that_breaks_leaves_nothing_new(breaking, tmp_path):
+    done = subprocess.run([CLI, "-p", str(breaking), "--rdb", str(tmp_path / "new.rdb")], capture_output=True, timeout=60)
+    assert done.returncode == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_dump_goes_to_a_file_a_device_or_a_fifo(server, tmp_path):
+    dump, fifo = tmp_path / "dump.rdb", tmp_path / "fifo"
+    dump.write_bytes(b"longer than the data set" * 1000)
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE)
+    for place in (dump, fifo, "/dev/null"):
+        assert run(server, "--rdb", str(place)).returncode == 0
+    read, _ = reader.communicate(timeout=20)
+    assert read.startswith(b"REDIS") and dump.read_bytes().startswith(b"REDIS")
+    assert len(dump.read_bytes()) < 1000 and sorted(tmp_path.iterdir()) == [dump, fifo]
+
+
+def test_a_number_beyond_all_repeats_for_long_and_is_no_port(server):
+    command = [CLI, "-p", str(server.port), "-r", "99999999999999999999", "INCR", "n"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 20
+        while int(run(server, "GET", "n").stdout or 0) < 100 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert process.poll() is None
+        process.kill()
+    refused = subprocess.run([CLI, "-p", "99999999999999999999", "PING"], capture_output=True, timeout=20)
+    assert (refused.returncode, refused.stderr) == (1, b"Invalid server port.\n")
+    done = run(server, "-n", "99999999999999999999", "PING")
+    assert b"SELECT 9223372036854775807 failed" in done.stderr
+
+
+def test_no_refusal_of_a_url_shows_its_password():
+    for url in ["redis-sentinel://bob:secret@h:1/mymaster", "redis-cluster://:secret@h:1", "nosuch://bob:secret@h"]:
+        done = subprocess.run([CLI, "-u", url, "PING"], capture_output=True, timeout=20)
+        assert done.returncode == 1 and url.split(":")[0].encode() in done.stderr and b"secret" not in done.stderr

@@ -56,7 +56,7 @@ struct Outcome {
 /// Sends what standard input holds and counts the replies.
 ///
 /// # Errors
-/// When the connection breaks, a record makes no command, no reply comes for too long, or replies are errors.
+/// When the connection breaks, the input cannot be read, a record makes no command, no reply comes for too long, or replies are errors.
 pub fn run(options: &Options) -> Result<(), Fail> {
     let template = options.pipe_template.as_deref().map(Template::parse).transpose()?;
     let connection = Connection::open_logged_in(&options.target)?;
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<(), Fail> {
     if sent.is_ok() {
         print(b"All data transferred. Waiting for the last reply...\n");
     }
-    let (broken, bad_record) = match sent {
+    let (broken, bad_input) = match sent {
         Ok(()) => (socket.write_all(&ending).err(), None),
         Err(SendError::Socket(error)) => (Some(error), None),
         Err(SendError::Input(fail)) => (socket.write_all(&ending).err(), Some(fail)),
@@ -94,10 +94,10 @@ pub fn run(options: &Options) -> Result<(), Fail> {
         socket.shut_down();
         let message = format!("Error writing to the server: {}", system_message(&error));
         let outcome = outcome.recv().unwrap_or(Outcome { replies: 0, errors: 0, problem: None });
-        return finish(Outcome { problem: Some(message), ..outcome }, bad_record);
+        return finish(Outcome { problem: Some(message), ..outcome }, bad_input);
     }
     let outcome = wait(&outcome, options.pipe_timeout, &progress, &socket)?;
-    finish(outcome, bad_record)
+    finish(outcome, bad_input)
 }
 
 /// Waits for the reader while replies keep coming.
@@ -130,15 +130,16 @@ fn wait(
     }
 }
 
-fn report(outcome: &Outcome, bad_record: Option<Fail>) -> Result<(), Fail> {
+/// `bad_input` is why nothing more of the input was sent.
+fn report(outcome: &Outcome, bad_input: Option<Fail>) -> Result<(), Fail> {
     let Outcome { replies, errors, problem } = outcome;
     if let Some(problem) = problem {
         complain!("{problem}");
         complain!("Stopped. Replies so far: {replies}, errors among them: {errors}.");
-        return Err(bad_record.unwrap_or_else(Fail::silent));
+        return Err(bad_input.unwrap_or_else(Fail::silent));
     }
-    if let Some(fail) = bad_record {
-        complain!("Standard input, {fail}. Commands sent before it: {replies}, failed: {errors}.");
+    if let Some(fail) = bad_input {
+        complain!("{fail}. Commands sent before it: {replies}, failed: {errors}.");
         return Err(Fail::silent());
     }
     print(format!("Last reply received from server.\nerrors: {errors}, replies: {replies}\n").as_bytes());
@@ -157,7 +158,7 @@ fn send_all(
     progress: &Progress,
 ) -> Result<(), SendError> {
     let stdin = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-    let stdin = stdin.map_err(|error| SendError::Input(Fail::new(system_message(&error))))?;
+    let stdin = stdin.map_err(|error| unreadable(&error))?;
     let Some(template) = template else { return copy(stdin, socket, progress) };
     let mut broken = None;
     let send = |bytes: &[u8]| {
@@ -174,7 +175,25 @@ fn send_all(
     };
     match (done, broken) {
         (_, Some(error)) => Err(SendError::Socket(error)),
-        (done, None) => done.map_err(SendError::Input),
+        (done, None) => done.map_err(|fail| SendError::Input(Fail::new(format!("Standard input, {fail}")))),
+    }
+}
+
+fn unreadable(error: &io::Error) -> SendError {
+    SendError::Input(Fail::new(format!("Error reading standard input: {}", system_message(error))))
+}
+
+/// Whose error it is that ended copying from a file, pipe or terminal to a socket. Those of TLS have no number.
+fn side(error: io::Error) -> SendError {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, NotConnected,
+        TimedOut,
+    };
+    match error.kind() {
+        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected => SendError::Socket(error),
+        HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut => SendError::Socket(error),
+        _ if error.raw_os_error().is_none() => SendError::Socket(error),
+        _ => unreadable(&error),
     }
 }
 
@@ -191,7 +210,7 @@ fn copy(input: File, socket: &mut Socket, progress: &Progress) -> Result<(), Sen
         match copied {
             Ok(0) => return Ok(()),
             Ok(len) => progress.bytes_sent.fetch_add(len, Ordering::Relaxed),
-            Err(error) => return Err(SendError::Socket(error)),
+            Err(error) => return Err(side(error)),
         };
     }
 }
@@ -248,4 +267,24 @@ fn random_tag() -> Result<[u8; TAG_LEN], Fail> {
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut tag));
     read.map_err(|error| Fail::new(format!("/dev/urandom: {}", system_message(&error))))?;
     Ok(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_input_are_told_from_those_of_the_server() {
+        for (error, is_input) in [
+            (io::Error::from_raw_os_error(21), true),
+            (io::Error::from_raw_os_error(5), true),
+            (io::Error::from_raw_os_error(32), false),
+            (io::Error::from_raw_os_error(104), false),
+            (io::Error::from_raw_os_error(110), false),
+            (io::Error::other("the peer's certificate"), false),
+        ] {
+            let shown = error.to_string();
+            assert_eq!(matches!(side(error), SendError::Input(_)), is_input, "{shown}");
+        }
+    }
 }
