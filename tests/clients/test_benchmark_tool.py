@@ -132,6 +132,70 @@ def test_errors_end_the_run_with_the_same_text(server):
         assert call(TOOL, server, flag).returncode == 1
 
 
+@pytest.mark.parametrize("form", [[], ["-q"], ["--csv"], ["--sweep", "depth=1,2"], ["--sweep", "depth=1,2", "--csv"]])
+def test_files_are_written_though_nobody_reads_the_output(server, tmp_path, form):
+    data = tmp_path / "data.json"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [TOOL, "-p", str(server.port), "-n", "100", "-t", "set,get", *form, "--json", str(data)]
+    # Standard error is gone, too, as behind `2>&1 | head`.
+    done = subprocess.run(command, stdout=writer, stderr=writer, timeout=60)
+    os.close(writer)
+    assert done.returncode == 0
+    assert len(json.loads(data.read_text())["cells"]) == (4 if "--sweep" in form else 2)
+
+
+def test_what_was_measured_before_an_error_is_shown_and_written(server, tmp_path):
+    data, table = tmp_path / "data.json", tmp_path / "data.csv"
+    before = server.cli("CONFIG", "GET", "maxclients").split()[1]
+    server.cli("CONFIG", "SET", "maxclients", "20")
+    files = ["--json", str(data), "--csv-file", str(table)]
+    done = call(TOOL, server, "-t", "set", "-n", "1000", "--sweep", "clients=1,2,60", *files)
+    server.cli("CONFIG", "SET", "maxclients", before)
+    assert done.returncode == 1 and done.stderr
+    assert [row.split()[2] for row in done.stdout.splitlines()] == ["connections", "1", "2"]
+    assert [cell["value"] for cell in json.loads(data.read_text())["cells"]] == ["1", "2"]
+    assert len(table.read_text().splitlines()) == 3
+    # Without anything measured, what an earlier run has written stays.
+    nothing = call(TOOL, server, "-q", "-n", "10", "--json", str(data), "nosuch")
+    assert nothing.returncode == 1 and len(json.loads(data.read_text())["cells"]) == 2
+
+
+def test_a_server_that_is_gone_in_a_comparison_leaves_the_other(server, tmp_path):
+    data = tmp_path / "data.json"
+    done = call(TOOL, server, "-t", "set", "-n", "1000", "--versus", "127.0.0.1:1", "--json", str(data))
+    assert done.returncode == 1 and "Connection refused" in done.stderr
+    assert f"127.0.0.1:{server.port}" in done.stdout and "times the throughput" not in done.stdout
+    told = json.loads(data.read_text())
+    assert len(told["cells"]) == 1 and told["ratios"] == []
+
+
+def test_files_that_cannot_be_written_are_told_before_any_load(server, tmp_path):
+    kept = tmp_path / "kept.json"
+    kept.write_text("of an earlier run")
+    for flag, place in [
+        ("--csv-file", tmp_path / "none" / "data.csv"),
+        ("--report", tmp_path),
+        ("--plot", tmp_path / "plot.gif"),
+        ("--hdr", tmp_path / "none" / "data.hdr"),
+    ]:
+        done = call(TOOL, server, "-n", "10", "-t", "set", "--json", str(kept), flag, str(place))
+        assert done.returncode == 1 and done.stderr.startswith(f"{place}: "), done.stderr
+        assert done.stdout == ""
+    assert server.cli("DBSIZE").strip() == "0"
+    assert kept.read_text() == "of an earlier run" and list(tmp_path.iterdir()) == [kept]
+
+
+def test_a_file_that_cannot_be_written_does_not_skip_the_others(server, tmp_path):
+    names = {"--csv-file": "data.csv", "--plot": "plot.svg", "--report": "page.html"}
+    files = [word for flag, name in names.items() for word in (flag, str(tmp_path / name))]
+    done = call(TOOL, server, "-q", "-n", "10", "-t", "set", "--json", "/dev/full", *files, "--hdr", "/dev/full")
+    assert done.returncode == 1
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["/dev/full"] * 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names.values())
+    assert all(path.read_text() for path in tmp_path.iterdir())
+
+
 def test_exactly_the_commands_asked_for_are_sent(server):
     for number, args in enumerate([("-P", "7"), ("-c", "3", "--window", "4"), ("--rate", "50000"), ("-k", "0", "-c", "5")]):
         key = f"counter:{number}"

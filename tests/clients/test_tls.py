@@ -2,11 +2,14 @@
 ask for certificates.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -91,6 +94,60 @@ def test_ciphers_are_chosen_by_name(tls):
         assert call(tls, CLI, flag, names, "PING").stdout == b"PONG\n"
     done = call(tls, CLI, "--tls-ciphers", "HIGH:!aNULL", "PING")
     assert done.returncode == 1 and b"no cipher suite 'HIGH'" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of certificates."""
+    folder = tmp_path_factory.mktemp("ciphers")
+    certificates.make(folder)
+    return folder
+
+
+def agreed(folder, tool, *args, suites=None, version=None):
+    """What a client and a server that knows these suites agree on at the first connection, and the client's end."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    context.maximum_version = version or ssl.TLSVersion.TLSv1_3
+    if suites:
+        context.set_ciphers(suites)
+    seen = []
+
+    def answer(conn):
+        with contextlib.suppress(OSError), context.wrap_socket(conn, server_side=True) as stream:
+            seen.append(stream.cipher()[:2])
+            while asked := stream.recv(65536):
+                stream.sendall((b"+PONG" if asked.upper().endswith(b"PING\r\n") else b"-ERR unknown") + b"\r\n")
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        command = [tool, "-h", "localhost", "-p", str(listener.getsockname()[1]), "--tls", "--cacert", "ca.crt", *args]
+        done = subprocess.run([*command, "PING"], cwd=folder, capture_output=True, timeout=60)
+        listener.shutdown(socket.SHUT_RDWR)
+    return set(seen), done
+
+
+@pytest.mark.parametrize("tool, args", [(CLI, []), (TOOL, ["-q", "-n", "20", "-c", "3"])], ids=["cli", "benchmark"])
+def test_only_the_ciphers_named_are_agreed_on(folder, tool, args):
+    old = ssl.TLSVersion.TLSv1_2
+    for name in ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]:
+        seen, done = agreed(folder, tool, *args, "--tls-ciphersuites", name)
+        assert (seen, done.returncode) == ({(name, "TLSv1.3")}, 0), done.stderr
+    for name in ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"]:
+        seen, done = agreed(folder, tool, *args, "--tls-ciphers", name, version=old)
+        assert (seen, done.returncode) == ({(name, "TLSv1.2")}, 0), done.stderr
+    # A server without any of those named is refused; without names, it is not.
+    server = {"suites": "ECDHE-ECDSA-AES256-GCM-SHA384", "version": old}
+    seen, done = agreed(folder, tool, *args, "--tls-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256", **server)
+    assert seen == set() and done.returncode == 1 and b"PONG" not in done.stdout
+    assert done.stderr.startswith(b"Could not connect to Redis at localhost:"), done.stderr
+    seen, done = agreed(folder, tool, *args, **server)
+    assert (seen, done.returncode) == ({("ECDHE-ECDSA-AES256-GCM-SHA384", "TLSv1.2")}, 0), done.stderr
 
 
 def test_a_server_without_tls_is_told_apart(tls):

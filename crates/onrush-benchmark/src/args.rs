@@ -14,8 +14,8 @@ use crate::load::random::KeyPatterns;
 use crate::net::target::Target;
 use crate::net::tls::{Tls, TlsOptions};
 use crate::options::{Arrivals, Files, Options, Sweep, Swept};
-use crate::shown;
 use crate::values::{Bounds, DATA_LEN_MAX, Mix, data_range, mix, rate, sweep, time, ttl};
+use crate::{out, shown};
 
 const THREADS_MAX: usize = 500;
 const ROUNDS_MAX: usize = 1_000;
@@ -401,7 +401,7 @@ impl Args {
         if let Some(uri) = &self.uri {
             let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{}: {error}", shown::url(uri)))?;
             if !info.unknown_options().is_empty() {
-                eprintln!("Ignored options of the URL: {}", info.unknown_options().join(", "));
+                out::complain(&format!("Ignored options of the URL: {}", info.unknown_options().join(", ")));
             }
             match info.addr {
                 onrush::ConnectionAddr::Tcp(host, port) => (target.host, target.port) = (host, port),

@@ -36,12 +36,31 @@ pub enum Error {
     /// The options make no sense together, or name something that does not exist.
     #[error("{0}")]
     Options(String),
+    /// More than one, each on a line.
+    #[error("{}", lines(.0))]
+    Several(Vec<Error>),
+}
+
+fn lines(errors: &[Error]) -> String {
+    errors.iter().map(Error::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Error {
     /// A file could not be read or written.
     pub fn file(path: &Path, error: io::Error) -> Error {
         Error::File { file: path.display().to_string(), error }
+    }
+
+    /// All errors of several steps, none of which stopped the next ones.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn all(done: impl IntoIterator<Item = Result<(), Error>>) -> Result<(), Error> {
+        let mut errors: Vec<Error> = done.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 | 1 => errors.pop().map_or(Ok(()), Err),
+            _ => Err(Error::Several(errors)),
+        }
     }
 
     /// Whether the connection broke, so that a new one may help.

@@ -5,7 +5,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::outcome::{Cell, Ratio};
 
 /// The ratios of a comparison, from cells in which the two servers take turns. They are computed round by round: the
-/// two runs of a round are close in time, so other load of the machine affects both.
+/// two runs of a round are close in time, so other load of the machine affects both. A last cell or round without its
+/// other, after which an error ended all, is left out.
 pub fn ratios(cells: &[Cell]) -> Vec<Ratio> {
     cells
         .chunks_exact(2)

@@ -11,4 +11,5 @@ pub use circumstances::{Circumstances, described};
 pub use data::{csv_head, csv_line, hdr, json, table_csv};
 pub use html::page;
 pub use lines::{latency_plot, lines_plot, percentiles_plot, throughput_plot};
+pub use plot::Plot;
 pub use text::{full, quiet, table};

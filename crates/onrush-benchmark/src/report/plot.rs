@@ -119,11 +119,21 @@ impl Plot {
     /// # Errors
     /// The drawing failed, nothing was measured, the file cannot be written, or its name says neither.
     pub fn write(&self, file: &Path) -> Result<(), Error> {
+        if Plot::is_png(file)? {
+            let area = BitMapBackend::new(file, self.size()).into_drawing_area();
+            return self.draw(&area).map_err(|error| Error::Plot(format!("{}: {error}", file.display())));
+        }
+        std::fs::write(file, self.svg()?).map_err(|error| Error::file(file, error))
+    }
+
+    /// Whether a file of this name holds a PNG; otherwise it is an SVG.
+    ///
+    /// # Errors
+    /// When it can be neither.
+    pub fn is_png(file: &Path) -> Result<bool, Error> {
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("png") => self
-                .draw(&BitMapBackend::new(file, self.size()).into_drawing_area())
-                .map_err(|error| Error::Plot(format!("{}: {error}", file.display()))),
-            Some("svg") | None => std::fs::write(file, self.svg()?).map_err(|error| Error::file(file, error)),
+            Some("png") => Ok(true),
+            Some("svg") | None => Ok(false),
             Some(_) => {
                 Err(Error::Options(format!("{}: plots are SVG or PNG; name a .svg or .png file", file.display())))
             }

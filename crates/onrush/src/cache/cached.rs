@@ -11,7 +11,7 @@ use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
 use crate::connection::sink::Sink;
 use crate::connection::{Connection, ConnectionLike, driver_gone};
-use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerErrorKind};
 use crate::link::connector::Patience;
 use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
@@ -77,16 +77,37 @@ impl Connection {
     /// Sends a read that is not cached, or waits for the same read if it is under way.
     async fn read_missing(&self, read: Read) -> RedisResult<Value> {
         let Some(cache) = self.inner.shared.cache() else { return Ok(Value::Nil) };
+        let mut retries = 0;
         loop {
             match cache.board(&read) {
                 Boarding::Leader(flight) => return self.lead(cache, &flight).await,
                 Boarding::Passenger(waiting) => {
-                    // No answer means that the task that sent the read has given up.
-                    if let Ok(arrival) = waiting.await {
-                        return Arc::unwrap_or_clone(arrival?).into_result();
+                    if let Some(reply) = self.ride(waiting, &mut retries).await {
+                        return reply;
                     }
                 }
             }
+        }
+    }
+
+    /// Waits for a read that another task has sent; `None` if that was lost and this one may ask again.
+    async fn ride(&self, waiting: oneshot::Receiver<Arrival>, retries: &mut u32) -> Option<RedisResult<Value>> {
+        match waiting.await {
+            Ok(Ok(value)) => Some(Arc::unwrap_or_clone(value).into_result()),
+            Ok(Err(error)) if is_lost(&error) && self.may_retry(*retries) => {
+                *retries += 1;
+                None
+            }
+            Ok(Err(error)) => Some(Err(error)),
+            // The task that was to send the read has given up.
+            Err(_) => None,
+        }
+    }
+
+    async fn ride_or_read(&self, waiting: oneshot::Receiver<Arrival>, read: Read) -> RedisResult<Value> {
+        match self.ride(waiting, &mut 0).await {
+            Some(reply) => reply,
+            None => self.read_missing(read).await,
         }
     }
 
@@ -121,11 +142,7 @@ impl Connection {
         // These flights have no leader any more: their passengers, including those of this MGET, would wait for ever.
         drop(led);
         for (index, read, waiting) in boarded {
-            let arrived = match waiting.await {
-                Ok(arrival) => arrival.and_then(|value| Arc::unwrap_or_clone(value).into_result()),
-                Err(_) => self.read_missing(read).await,
-            };
-            values[index] = match arrived {
+            values[index] = match self.ride_or_read(waiting, read).await {
                 // MGET returns nil for keys of other types.
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::WrongType) => Value::Nil,
                 arrived => arrived?,
@@ -213,12 +230,18 @@ impl Connection {
             };
         }
         for (index, read, waiting) in boarded {
-            results[index] = match waiting.await {
-                Ok(arrival) => arrival.and_then(|value| Arc::unwrap_or_clone(value).into_result()),
-                Err(_) => self.read_missing(read).await,
-            };
+            results[index] = self.ride_or_read(waiting, read).await;
         }
         Ok(results)
+    }
+}
+
+/// Whether a read was lost with its connection, so that it may be sent again.
+fn is_lost(error: &RedisError) -> bool {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Parse | ErrorKind::NoPrimary => true,
+        ErrorKind::Timeout => error.fate() == Fate::Unknown,
+        _ => false,
     }
 }
 

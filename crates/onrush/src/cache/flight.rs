@@ -2,7 +2,8 @@
 //!
 //! The first task to ask leads a *flight*; the others are its passengers. The sink of the request also holds the
 //! flight, so passengers get the reply even if the leader is dropped. If the leader is dropped before the request is
-//! queued, or lost with its connection, passengers get nothing and ask again, and one of them leads. No task boards a
+//! queued, passengers get nothing and ask again, and one of them leads. So do they when the request is lost with its
+//! connection, as often as a command may be sent again: none waits for the leader to be polled. No task boards a
 //! flight whose key is known to have changed, so a passenger never gets a value older than the reports that had come
 //! when it asked.
 
@@ -76,7 +77,7 @@ impl Flight {
         }
     }
 
-    /// Passes the error to the passengers: no reply comes.
+    /// Passes the error to the passengers: no reply comes. Nobody boards any more.
     pub(crate) fn fail(&self, error: &RedisError) {
         let passengers = self.passengers.lock().take().unwrap_or_default();
         passengers.into_iter().for_each(|seat| _ = seat.send(Err(error.clone())));

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::cache::Ticket;
 use crate::cache::flight::Flight;
 use crate::connection::sink::Broken;
+use crate::error::RedisError;
 use crate::values::value::Value;
 
 /// One reply to CLIENT CACHING if that is needed, MGET's, and each key's time to live.
@@ -34,6 +35,11 @@ impl Gather {
 
     pub(crate) fn into_done(self) -> oneshot::Sender<Result<Value, Broken>> {
         self.done
+    }
+
+    /// Tells those who wait for any of the keys that no reply comes.
+    pub(crate) fn fail(&self, error: &RedisError) {
+        self.keys.iter().for_each(|(_, flight)| flight.fail(error));
     }
 
     /// Takes a reply; returns MGET's when all have come.

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use crate::cluster::follow::Follow;
-use crate::cluster::lane::{ASKING, gone};
+use crate::cluster::lane::ASKING;
 use crate::cluster::node::Node;
 use crate::cluster::odd::cross_slot;
 use crate::cluster::place::Place;
 use crate::cluster::slot::slot;
+use crate::cluster::topology::{Addr, Refusal};
 use crate::cluster::{ClusterConnection, Inner};
 use crate::connection::gate::Packed;
 use crate::connection::lease::{Attempt, Lease};
-use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::Terms;
 use crate::values::pipeline::Pipeline;
@@ -132,9 +133,8 @@ impl Inner {
                 Ok(connection) => connection.send_pipeline_here(pipeline, pipeline.packed()).await,
                 Err(error) => Err(error),
             };
-            // Only if the first command was refused, all were.
             let error = match outcome {
-                Ok(Some(results)) => match refused(&results) {
+                Ok(Some(results)) => match refused(&results, &node.addr) {
                     Some(error) => error,
                     None => return Ok(Some(results)),
                 },
@@ -146,13 +146,16 @@ impl Inner {
     }
 }
 
-/// The error of a pipeline of which nothing was executed.
-fn refused(results: &[RedisResult<Value>]) -> Option<RedisError> {
-    let code = |result: &RedisResult<Value>| result.as_ref().err().and_then(RedisError::code).map(str::to_owned);
-    let first = results.first().and_then(code)?;
-    let is_refusal = ["MOVED", "CLUSTERDOWN", "LOADING", "TRYAGAIN"].contains(&first.as_str());
-    let all = results.iter().all(|result| code(result).as_ref() == Some(&first));
-    results.first().filter(|_| is_refusal && all)?.as_ref().err().cloned()
+/// The first refusal of a pipeline of which nothing was executed. The commands of a transaction that were not refused
+/// themselves have the error of EXEC.
+fn refused(results: &[RedisResult<Value>], asked: &Addr) -> Option<RedisError> {
+    let is_refusal =
+        |error: &RedisError| error.line().and_then(|line| Refusal::of(&ServerError::new(line), asked)).is_some();
+    let has_not_run = |result: &RedisResult<Value>| {
+        result.as_ref().is_err_and(|error| is_refusal(error) || error.code() == Some("EXECABORT"))
+    };
+    let mut errors = results.iter().filter_map(|result| result.as_ref().err());
+    if results.iter().all(has_not_run) { errors.find(|error| is_refusal(error)).cloned() } else { None }
 }
 
 async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
@@ -160,7 +163,7 @@ async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
     let packed = Packed::new(&bytes, 2, packed.class());
     let connection = node.connection()?;
     let lease = Lease::take(connection, &mut Duration::default()).await?;
-    let outcome = lease.request_batch_here(packed, true, &[]).await.unwrap_or_else(|_| gone());
+    let outcome = lease.request_batch_here(packed, true, &[]).await?;
     let broken = outcome.broken;
     match (outcome.replies.into_iter().nth(1), broken) {
         (Some(value), _) => Ok(value),

@@ -1,6 +1,6 @@
 //! Subscriptions in a cluster: channels and patterns at any node, shard channels at the nodes of their slots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub struct ClusterPubSub {
     wanted: BTreeMap<Target, Option<u16>>,
     /// The node for channels and patterns.
     home: Option<Arc<Node>>,
+    /// The numbers of the nodes whose connections are being made again.
+    lost: BTreeSet<u16>,
     events: VecDeque<PubSubEvent>,
     /// Messages may be missing before the next one.
     is_after_gap: bool,
@@ -107,6 +109,7 @@ impl ClusterConnection {
             subscribers: Vec::new(),
             wanted: BTreeMap::new(),
             home: None,
+            lost: BTreeSet::new(),
             events: VecDeque::new(),
             is_after_gap: false,
             again: None,
@@ -274,9 +277,14 @@ impl ClusterPubSub {
                 Err(error) => self.note_failure(target, &error),
             }
         }
-        if was_missing && self.again.is_none() {
+        if was_missing && self.has_all() {
             self.events.push_back(PubSubEvent::Resubscribed);
         }
+    }
+
+    /// Whether all subscriptions are there.
+    fn has_all(&self) -> bool {
+        self.again.is_none() && self.lost.is_empty() && self.wanted.values().all(Option::is_some)
     }
 
     /// What fails for good is told; the rest is tried again.
@@ -301,6 +309,8 @@ impl ClusterPubSub {
         let is_known = |node: &Arc<Node>| known.iter().any(|other| Arc::ptr_eq(node, other));
         self.home = self.home.take().filter(is_known);
         self.subscribers.retain(|subscriber| is_known(&subscriber.node));
+        let subscribers = &self.subscribers;
+        self.lost.retain(|lost| subscribers.iter().any(|subscriber| subscriber.node.number == *lost));
         let has = |number: u16| self.subscribers.iter().any(|subscriber| subscriber.node.number == number);
         let home = self.home.as_ref().map(|home| home.number);
         let mut table = self.inner.routes.lock();
@@ -333,17 +343,26 @@ impl ClusterPubSub {
     fn take(&mut self, index: usize, push: Option<PushInfo>) {
         let Some(push) = push else {
             let gone = self.subscribers.remove(index).node.number;
+            self.lost.remove(&gone);
             self.wanted.values_mut().filter(|at| **at == Some(gone)).for_each(|at| *at = None);
             self.home = self.home.take().filter(|home| home.number != gone);
             return self.lose();
         };
+        let number = self.subscribers[index].node.number;
         match push.kind {
-            PushKind::Disconnection => self.lose(),
-            PushKind::Resubscribed => self.events.push_back(PubSubEvent::Resubscribed),
+            PushKind::Disconnection => {
+                self.lost.insert(number);
+                self.lose();
+            }
+            PushKind::Resubscribed => {
+                if self.lost.remove(&number) && self.has_all() {
+                    self.events.push_back(PubSubEvent::Resubscribed);
+                }
+            }
             PushKind::Lagged(_) => {
                 self.is_after_gap = true;
                 // Unless it is a part of a longer one.
-                if self.wanted.values().all(Option::is_some) {
+                if self.has_all() {
                     self.events.extend([PubSubEvent::Gap, PubSubEvent::Resubscribed]);
                 }
             }

@@ -23,6 +23,8 @@ const QUICK_ROUNDS: u32 = 2;
 
 /// The longest wait between two rounds: others wait behind.
 const REST_MAX: Duration = Duration::from_millis(100);
+/// A longer limit of time is none: sums with the present must not overflow.
+const PATIENCE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What all commands of a call have in common.
 #[derive(Clone, Copy, Debug)]
@@ -364,7 +366,7 @@ fn overtaken() -> RedisError {
 impl Inner {
     /// How long commands that are refused are sent again.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        self.config.connection.response_timeout
+        self.config.connection.response_timeout.map(|timeout| timeout.min(PATIENCE_MAX))
     }
 }
 

@@ -106,8 +106,8 @@ impl ConnectionConfig {
     }
 
     /// Idle time after which the kernel checks that the peer of a TCP connection is still there. The loss of a peer is
-    /// detected within twice that time, also while data is on its way to it (on Linux). `None`: no checks. Default: 15
-    /// s.
+    /// detected within twice that time, also while data is on its way to it (on Linux). `None`: no checks. At least 1
+    /// s, at most 32,767 s, the limit of Linux. Default: 15 s.
     pub fn set_keepalive(mut self, idle: Option<Duration>) -> ConnectionConfig {
         self.socket.keepalive = idle;
         self

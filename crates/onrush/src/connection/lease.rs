@@ -263,7 +263,7 @@ async fn by<T>(until: Option<Instant>, future: impl Future<Output = T>) -> Optio
 
 /// Whether a later attempt to connect may succeed.
 fn is_passing(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Io | ErrorKind::Timeout | ErrorKind::Parse)
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Timeout | ErrorKind::Parse | ErrorKind::NoPrimary)
 }
 
 impl Deref for Lease {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::connection::sink::Sink;
 use crate::connection::{Connection, Inner};
-use crate::error::RedisResult;
+use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::telemetry;
 use crate::link::url::ProtocolVersion;
 use crate::values::cmd::Terms;
@@ -27,7 +27,10 @@ impl Connection {
         if shared.outlet.is_lossless() && self.protocol() == ProtocolVersion::RESP2 {
             return Ok(());
         }
-        let Some(auth) = connector.credentials().await?.auth() else { return Ok(()) };
+        let limit = connector.config.connection_timeout.unwrap_or(Duration::MAX);
+        let late = |_| RedisError::new(ErrorKind::Timeout, "the provider of credentials has not answered in time");
+        let credentials = tokio::time::timeout(limit, connector.credentials()).await.map_err(late)??;
+        let Some(auth) = credentials.auth() else { return Ok(()) };
         // The gate refuses it to users; here it has the effect that each new connection has.
         let reply = self.retrying(auth.len(), Terms::REPEATABLE, || {
             let (sink, waiting) = Sink::one();

@@ -424,8 +424,7 @@ impl Connection {
 
     /// Notes scripts that another client has flushed: the next call loads them again.
     pub(crate) fn forget_unknown(&self, scripts: &[Script], replies: &[Value]) {
-        let is_unknown = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
-        if !scripts.is_empty() && replies.iter().any(is_unknown) {
+        if !scripts.is_empty() && replies.iter().any(Value::tells_unknown_script) {
             scripts.iter().for_each(|script| self.inner.shared.forget_script(script));
         }
     }
@@ -473,13 +472,25 @@ impl ConnectionLike for Connection {
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
         #[cfg(feature = "tracing")]
         if let Some(span) = crate::link::telemetry::pipeline_span(pipeline) {
-            return Box::pin(tracing::Instrument::instrument(self.send_pipeline_watched(pipeline), span)).await;
+            let sent = self.send_pipeline_watched(pipeline);
+            return Box::pin(tracing::Instrument::instrument(sent, span))
+                .await
+                .or_else(|error| of_each(error, pipeline));
         }
-        self.send_pipeline_watched(pipeline).await
+        self.send_pipeline_watched(pipeline).await.or_else(|error| of_each(error, pipeline))
     }
 
     fn is_closed(&self) -> bool {
         self.inner.shared.is_closed()
+    }
+}
+
+/// The results of a pipeline that failed as a whole: only wrong use is no result of its commands.
+#[cold]
+fn of_each(error: RedisError, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    match error.kind() {
+        ErrorKind::Client => Err(error),
+        _ => Ok(Some(vec![Err(error); pipeline.len()])),
     }
 }
 

@@ -16,9 +16,10 @@ use crate::connection::own_writes::OwnWrites;
 use crate::connection::scripts::{self, Scripts};
 use crate::connection::sink::{Entry, Manner, Sink};
 use crate::connection::subscriptions::{Change, Resubscription, Subscriptions};
-use crate::error::{RedisError, RedisResult, ServerError};
+use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::link::push::Outlet;
 use crate::link::url::ProtocolVersion;
+use crate::values::encode::{args_of, split_first};
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// Room for more entries than this is freed when they have gone.
@@ -58,6 +59,8 @@ struct Account {
     replies: AtomicU64,
     /// Something is watched, or a transaction is open.
     watches: AtomicBool,
+    /// A transaction that was begun by hand queues commands.
+    queues: AtomicBool,
     /// It has changed for good: another login, another database, and the like.
     changed: AtomicBool,
     /// A transaction may have been executed, or another one begun by hand, since the holder last asked to forget that.
@@ -72,6 +75,8 @@ struct Queue {
     waker: Option<Waker>,
     asleep: bool,
     tick: u32,
+    /// While there is no connection: after how many ticks what waits for room is given up, and why.
+    overdue: Option<(u32, RedisError)>,
     scripts: Scripts,
     /// The subscriptions, for later links.
     subscriptions: Subscriptions,
@@ -154,7 +159,10 @@ impl Shared {
         let mut queue = self.queue.lock();
         self.check_room(&queue, packed.bytes().len())?;
         if !scripts.is_empty() {
-            queue.load_scripts(scripts);
+            self.load_scripts(&mut queue, scripts)?;
+        }
+        if packed.class().is_own_business() {
+            self.note_transaction(packed.bytes());
         }
         if let Some(own_writes) = &self.own_writes {
             own_writes.note_sent(packed.bytes(), queue.replies_due);
@@ -251,6 +259,40 @@ impl Shared {
         Ok(())
     }
 
+    /// Queues SCRIPT LOAD before a script's first use; no task waits for its reply.
+    #[cold]
+    fn load_scripts(&self, queue: &mut Queue, scripts: &[Script]) -> Result<(), Refused> {
+        let in_transaction = self.lease.as_ref().is_some_and(|account| account.queues.load(Ordering::Relaxed));
+        for script in scripts {
+            if in_transaction && !queue.scripts.has(script) {
+                let text = "a script is loaded before its first use, and MULTI would queue that; load it before MULTI";
+                return Err(Refused::Never(RedisError::new(ErrorKind::Client, text)));
+            }
+            if queue.scripts.is_new(script) {
+                let mut bytes = Vec::new();
+                scripts::load(script, &mut bytes);
+                queue.add(&bytes, 1, Manner::ONE, Sink::Load(script.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes whether commands by hand leave a transaction open on a leased connection.
+    #[cold]
+    fn note_transaction(&self, mut encoded: &[u8]) {
+        let Some(account) = &self.lease else { return };
+        while let Some((one, rest)) = split_first(encoded) {
+            encoded = rest;
+            let name = args_of(one).next().unwrap_or_default();
+            let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+            if is("MULTI") {
+                account.queues.store(true, Ordering::Relaxed);
+            } else if is("EXEC") || is("DISCARD") || is("RESET") {
+                account.queues.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+
     #[inline]
     fn check_room(&self, queue: &Queue, len: usize) -> Result<(), Refused> {
         if let Some(error) = &queue.closed {
@@ -316,9 +358,15 @@ impl Shared {
         queue.entries.splice(0..0, entries);
     }
 
-    /// Removes and returns the entries that have waited too long. Linear in the queue.
-    pub(crate) fn expire(&self, is_overdue: impl Fn(u32) -> bool) -> Vec<Entry> {
+    /// Removes and returns the entries that have waited more than so many ticks, and gives up what has waited as long
+    /// for room in the queue. Linear in the queue.
+    pub(crate) fn expire(&self, ticks: Option<u32>, cause: &RedisError) -> Vec<Entry> {
+        let Some(ticks) = ticks else { return Vec::new() };
         let mut queue = self.queue.lock();
+        queue.overdue = Some((ticks, cause.clone().with_fate(Fate::NotSent)));
+        self.announce_room();
+        let now = queue.tick;
+        let is_overdue = |tick: u32| now.wrapping_sub(tick) > ticks;
         // Those that are sent again come first, and are younger than their place.
         if !queue.entries.iter().any(|entry| is_overdue(entry.tick)) {
             return Vec::new();
@@ -339,6 +387,18 @@ impl Shared {
         drop(queue);
         self.announce_room();
         expired
+    }
+
+    /// Notes that there is a connection: what waits for room goes on waiting.
+    pub(crate) fn note_connection(&self) {
+        self.queue.lock().overdue = None;
+    }
+
+    /// Why what has waited for room since this tick is given up.
+    fn given_up(&self, since: u32) -> Option<RedisError> {
+        let queue = self.queue.lock();
+        let (ticks, cause) = queue.overdue.as_ref()?;
+        (queue.tick.wrapping_sub(since) > *ticks).then(|| cause.clone())
     }
 
     /// Advances the queue's clock and returns the time. It begins again after its end: only differences count.
@@ -570,18 +630,6 @@ impl Queue {
             }
         }
     }
-
-    /// Queues SCRIPT LOAD before a script's first use; no task waits for its reply.
-    #[cold]
-    fn load_scripts(&mut self, scripts: &[Script]) {
-        for script in scripts {
-            if self.scripts.is_new(script) {
-                let mut bytes = Vec::new();
-                scripts::load(script, &mut bytes);
-                self.add(&bytes, 1, Manner::ONE, Sink::Load(script.clone()));
-            }
-        }
-    }
 }
 
 /// Closes the queue when the driver goes away for whatever reason, a runtime that shuts down included.
@@ -596,17 +644,26 @@ impl Drop for CloseGuard {
     }
 }
 
-/// Queues as soon as there is room for `len` bytes.
+/// Queues as soon as there is room for `len` bytes; while there is no connection, the wait is as long as that in the queue.
+///
+/// # Errors
+/// The command is not sent.
 pub(crate) async fn when_room<T>(
     shared: &Shared,
     len: usize,
     mut push: impl FnMut() -> Result<T, Refused>,
 ) -> RedisResult<T> {
+    let mut since = None;
     loop {
         match push() {
             Ok(waiting) => return Ok(waiting),
-            Err(Refused::Full) => shared.room(len).await,
+            Err(Refused::Full) => {}
             Err(Refused::Never(error)) => return Err(error),
+        }
+        let since = *since.get_or_insert_with(|| shared.now());
+        shared.room(len).await;
+        if let Some(error) = shared.given_up(since) {
+            return Err(error);
         }
     }
 }

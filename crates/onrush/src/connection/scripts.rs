@@ -24,6 +24,11 @@ impl Scripts {
         self.by_digest.len()
     }
 
+    /// Whether the script counts as loaded. O(1).
+    pub(crate) fn has(&self, script: &Script) -> bool {
+        self.by_digest.contains_key(script.digest())
+    }
+
     /// Whether the script has to be loaded; it counts as loaded from then on. O(log n).
     pub(crate) fn is_new(&mut self, script: &Script) -> bool {
         if self.by_digest.contains_key(script.digest()) {

@@ -29,7 +29,7 @@ impl Broken {
     /// queue for the whole timeout.
     pub(crate) fn may_retry(&self) -> bool {
         match self.error.kind() {
-            ErrorKind::Io | ErrorKind::Parse => true,
+            ErrorKind::Io | ErrorKind::Parse | ErrorKind::NoPrimary => true,
             ErrorKind::Timeout => self.written > 0,
             _ => false,
         }
@@ -78,6 +78,8 @@ pub(crate) struct Part {
     pub doubtful: usize,
     /// `None` if no command may be executed twice.
     pub again: Option<Box<Again>>,
+    /// The scripts that they call.
+    pub scripts: Vec<Script>,
     pub window: Arc<Window>,
 }
 
@@ -380,6 +382,11 @@ impl Entry {
     /// Reports that no more replies come.
     pub(crate) fn fail(mut self, error: &RedisError, written: usize) {
         let broken = Broken { error: error.clone(), written };
+        match &self.sink {
+            Sink::Read(read) => read.flight.fail(&broken.error_at(self.len)),
+            Sink::Gather(gather) => gather.fail(&broken.error_at(self.len)),
+            _ => {}
+        }
         match self.sink {
             Sink::One(_) | Sink::Confirm { .. } | Sink::Read(_) | Sink::Gather(_) => self.last(Err(broken)),
             _ => self.complete(Some(broken)),

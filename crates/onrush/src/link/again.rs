@@ -38,7 +38,10 @@ impl Unsettled {
 
     /// Notes one that is settled.
     pub(crate) fn settle(&mut self, shared: &Shared) {
-        self.count = self.count.saturating_sub(1);
+        if self.count == 0 {
+            return;
+        }
+        self.count -= 1;
         if self.count == 0 {
             shared.outlet.send(PushInfo { kind: PushKind::Resubscribed, data: Vec::new() });
         }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::{CloseGuard, Shared};
-use crate::connection::sink::{Broken, Entry, Sink};
+use crate::connection::sink::{Broken, Sink};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
@@ -81,11 +81,6 @@ impl Clock {
     /// Whether what has waited since this tick has waited too long. The clock may have passed its end since.
     fn is_overdue(&self, tick: u32) -> bool {
         self.timeout.is_some_and(|timeout| self.now.wrapping_sub(tick) > timeout)
-    }
-
-    /// The entries of the queue that have waited too long.
-    fn expire(&self, shared: &Shared) -> Vec<Entry> {
-        shared.expire(|tick| self.is_overdue(tick))
     }
 
     /// Checks that the server is still there after a long silence that nothing else would detect.
@@ -223,6 +218,7 @@ impl Driver {
     async fn drive(&mut self, link: &mut Link) -> End {
         let (shared, clock, home) = (&self.shared, &mut self.clock, self.home.as_deref());
         let backoff = self.backoff.as_ref();
+        shared.note_connection();
         if let Some(clock) = clock {
             clock.heard = clock.now;
             clock.probe = None;
@@ -249,7 +245,7 @@ impl Driver {
                     // Commands that have waited in the queue for as long have timed out too; the rest may go over the
                     // next link.
                     let error = timed_out();
-                    clock.expire(shared).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    shared.expire(clock.timeout, &error).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                     return Poll::Ready(End::Broken(error));
                 }
                 if !paused {
@@ -322,7 +318,7 @@ async fn with_expiry<T>(
                 if expires {
                     clock.now = shared.tick();
                     let error = cause.delayed("no connection came within the response timeout");
-                    clock.expire(shared).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    shared.expire(clock.timeout, &error).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
                 }
                 clock.restart();
             }

@@ -14,6 +14,7 @@ pub(crate) mod telemetry;
 pub(crate) mod tls;
 pub(crate) mod url;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -369,6 +370,9 @@ impl Link {
             match &mut front.sink {
                 Sink::Again { kind, name } => self.unsettled.refuse(shared, kind, std::mem::take(name), error),
                 Sink::Load(script) => shared.forget_script(script),
+                Sink::Part(part) if value.tells_unknown_script() => {
+                    part.scripts.iter().for_each(|script| shared.forget_script(script));
+                }
                 _ => {}
             }
             self.is_demoted |= self.must_lead && error.kind() == ServerErrorKind::ReadOnly;
@@ -437,25 +441,31 @@ impl Link {
     /// returned too.
     pub(crate) fn salvage(&mut self, shared: &Shared, error: &RedisError, keep: bool) {
         let mut unwritten = self.output.len() - self.output_at;
-        let (mut kept, mut kept_len, mut lost) = (Vec::new(), 0, Vec::new());
-        // Bytes of what is sent again, which come before those that are still here; the newest first.
-        let mut again: Vec<Vec<u8>> = Vec::new();
+        let mut end = self.output.len();
+        let (mut kept, mut lost) = (Vec::new(), Vec::new());
+        // The bytes of what is kept; the newest first.
+        let mut bytes: Vec<Cow<'_, [u8]>> = Vec::new();
         let mut barred = Vec::new();
         while let Some(mut entry) = self.inflight.pop_back() {
             let missing = unwritten.min(entry.len);
             unwritten -= missing;
             let written = entry.len - missing;
-            if !keep {
+            let start = end.saturating_sub(entry.len);
+            let own = start..end;
+            end = start;
+            // The next link makes the subscriptions again itself, and asks for a sign of life when it has to.
+            let is_of_this_link = matches!(entry.sink, Sink::Again { .. } | Sink::Discard);
+            if !keep || is_of_this_link {
                 lost.push((entry, written));
             } else if written == 0 || missing > 0 && entry.manner.whole {
-                kept_len += entry.len;
+                bytes.push(Cow::Borrowed(&self.output[own]));
                 kept.push(entry);
             } else if let Some(rest) = cut(shared, &mut entry, written, error, &mut barred) {
                 if rest.again > 0 {
                     entry.tick = shared.now();
-                    again.push(entry.bytes_again().to_vec());
+                    bytes.push(Cow::Owned(entry.bytes_again().to_vec()));
                 } else {
-                    kept_len += rest.len;
+                    bytes.push(Cow::Borrowed(&self.output[own.end - rest.len..own.end]));
                 }
                 kept.push(entry);
             } else {
@@ -463,9 +473,8 @@ impl Link {
             }
         }
         kept.reverse();
-        let behind = &self.output[self.output.len() - kept_len..];
-        let bytes: Vec<u8> = again.iter().rev().map(Vec::as_slice).chain([behind]).flatten().copied().collect();
-        shared.put_back(&bytes, kept);
+        bytes.reverse();
+        shared.put_back(&bytes.concat(), kept);
         lost.into_iter().rev().for_each(|(entry, written)| shared.lose(entry, error, written));
     }
 }

@@ -19,6 +19,8 @@ use crate::link::url::ConnectionAddr;
 
 /// How many keepalive probes the kernel sends before it gives the connection up.
 const KEEPALIVE_PROBES: u32 = 3;
+/// The longest idle time that Linux takes.
+const KEEPALIVE_MAX: Duration = Duration::from_secs(32_767);
 
 /// How long an address of a host is waited for alone.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -140,7 +142,7 @@ impl SocketOptions {
     /// unacknowledged data.
     fn keep_alive(&self, socket: &SockRef<'_>) -> io::Result<()> {
         let Some(idle) = self.keepalive else { return Ok(()) };
-        let idle = idle.max(Duration::from_secs(1));
+        let idle = idle.clamp(Duration::from_secs(1), KEEPALIVE_MAX);
         let keepalive = TcpKeepalive::new().with_time(idle);
         #[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
         let keepalive = keepalive

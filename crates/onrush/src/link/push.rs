@@ -143,8 +143,9 @@ impl Channel {
             let mut last = last.peekable();
             let ended = last.next_if_eq(&&PushKind::Resubscribed).is_some();
             if last.next() == Some(&push.kind) {
-                if ended && let Some(end) = self.messages.pop_back() {
-                    self.bytes -= memory_len(&end);
+                if ended {
+                    let end = self.messages.pop_back();
+                    self.bytes -= end.as_ref().map_or(0, memory_len);
                 }
                 return;
             }

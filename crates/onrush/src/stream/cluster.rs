@@ -105,9 +105,10 @@ impl<'a> ClusterReplies<'a> {
         std::future::poll_fn(|cx| self.poll_reply(cx)).await
     }
 
-    /// Sends everything and counts the replies without keeping them.
+    /// Sends everything and counts the replies that were not taken before, without keeping them.
     pub async fn count(mut self) -> Summary {
         self.keeps = false;
+        self.state.count_waiting(self.index);
         std::future::poll_fn(|cx| self.poll_reply(cx).map(drop)).await;
         self.state.summary.clone()
     }

@@ -90,6 +90,8 @@ pub struct Replies<'a> {
     pending: Pipeline,
     /// The index in the stream of the first of them.
     index: u64,
+    /// How many replies were taken.
+    taken: u64,
     /// Waits until the connection's queue, which is shared, has room.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The error that ends the stream early.
@@ -161,6 +163,7 @@ impl<'a> Replies<'a> {
             window: Arc::new(Window::new(true)),
             pending: Pipeline::new(),
             index: 0,
+            taken: 0,
             room: None,
             failed: None,
             dropped: 0,
@@ -179,11 +182,23 @@ impl<'a> Replies<'a> {
         std::future::poll_fn(|cx| self.poll_reply(cx)).await
     }
 
-    /// Sends everything and counts the replies without keeping them.
+    /// Sends everything and counts the replies that were not taken before, without keeping them.
     pub async fn count(mut self) -> Summary {
-        self.window = Arc::new(Window::new(false));
-        std::future::poll_fn(|cx| self.poll_reply(cx).map(drop)).await;
-        let mut summary = self.window.state.lock().summary.clone();
+        let has_begun = self.index > 0;
+        let mut summary = Summary::default();
+        if has_begun {
+            // Parts under way keep theirs, so all of them are taken.
+            while let Some(reply) = std::future::poll_fn(|cx| self.poll_answer(cx)).await {
+                summary.replies += 1;
+                if let Err(error) = reply {
+                    summary.add_error(self.taken - 1, error);
+                }
+            }
+        } else {
+            self.window = Arc::new(Window::new(false));
+            std::future::poll_fn(|cx| self.poll_answer(cx).map(drop)).await;
+            summary = self.window.state.lock().summary.clone();
+        }
         if let Some(error) = self.failed {
             summary.replies += self.dropped;
             (0..self.dropped).for_each(|nth| summary.add_error(self.index + nth, error.clone()));
@@ -207,18 +222,22 @@ impl<'a> Replies<'a> {
         value
     }
 
+    /// The next reply, and at last the error that ended the stream early.
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
+        self.poll_answer(cx).map(|reply| reply.or_else(|| self.failed.take().map(Err)))
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<RedisResult<Value>>> {
         let mut parts = 0;
         loop {
             let has_sent = self.poll_send(cx);
             let mut state = self.window.state.lock();
             if let Some(reply) = state.take_reply() {
+                self.taken += 1;
                 return Poll::Ready(Some(reply));
             }
             if self.source.is_none() && self.pending.is_empty() && state.commands == 0 {
-                drop(state);
-                let failed = if self.window.keeps { self.failed.take() } else { None };
-                return Poll::Ready(failed.map(Err));
+                return Poll::Ready(None);
             }
             if !has_sent {
                 state.sleep(cx);
@@ -303,6 +322,7 @@ impl<'a> Replies<'a> {
                 let idempotent = (0..count).map(|index| self.pending.is_idempotent(index)).collect();
                 Box::new(Again { bytes: packed.bytes().to_vec(), idempotent, retries_left: self.retries_max })
             }),
+            scripts: self.pending.scripts().to_vec(),
             replies: Vec::with_capacity(if self.window.keeps { count } else { 0 }),
             window: self.window.clone(),
         };
@@ -375,6 +395,7 @@ mod tests {
                 window: Arc::new(Window::new(true)),
                 pending: Pipeline::new(),
                 index: 0,
+                taken: 0,
                 room: None,
                 failed: None,
                 dropped: 0,

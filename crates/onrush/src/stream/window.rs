@@ -247,6 +247,19 @@ impl State {
         }
     }
 
+    /// Only counts the replies that wait to be taken, the last of which is that before command `end`, and begins the
+    /// summary with them.
+    pub(super) fn count_waiting(&mut self, end: u64) {
+        let replies = std::mem::take(&mut self.replies);
+        self.reply_bytes = 0;
+        self.summary = Summary { replies: replies.len() as u64, ..Summary::default() };
+        for (index, reply) in (end - replies.len() as u64..).zip(replies) {
+            if let Err(error) = reply {
+                self.summary.add_error(index, error);
+            }
+        }
+    }
+
     pub(super) fn take_reply(&mut self) -> Option<RedisResult<Value>> {
         let reply = self.replies.pop_front()?;
         // Counted as it was when it came; the sum begins anew whenever all are taken.

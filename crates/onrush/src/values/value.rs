@@ -266,6 +266,15 @@ impl Value {
             }
     }
 
+    /// Whether a server says by it, or by a part of it as for a transaction, that it does not know a script.
+    pub(crate) fn tells_unknown_script(&self) -> bool {
+        match self {
+            Value::ServerError(error) => error.code() == "NOSCRIPT",
+            Value::Array(replies) => replies.iter().any(Value::tells_unknown_script),
+            _ => false,
+        }
+    }
+
     fn parts_len(&self) -> usize {
         let all = |values: &[Value]| values.iter().map(Value::memory_len).sum::<usize>();
         let pairs = |pairs: &[(Value, Value)]| -> usize {
