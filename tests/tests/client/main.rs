@@ -17,6 +17,7 @@ mod client_pairing;
 mod client_promises;
 mod client_reconnect;
 mod client_sentinel;
+mod client_stays;
 mod client_subscriptions;
 mod client_typed;
 mod client_upkeep;

@@ -171,3 +171,23 @@ async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
         (None, None) => Err(RedisError::closed().with_fate(Fate::Unknown)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipeline_is_sent_again_only_if_all_of_it_was_refused() {
+        let asked = Addr { host: "here".to_owned(), port: 1 };
+        let error = |line: &str| Err(RedisError::from(ServerError::new(line)));
+        let refused =
+            |results: &[RedisResult<Value>]| refused(results, &asked).and_then(|error| error.code().map(str::to_owned));
+        let (ask, abort) = (error("ASK 1 there:2"), error("EXECABORT Transaction discarded"));
+        assert_eq!(refused(&[ask.clone(), ask.clone()]).as_deref(), Some("ASK"));
+        assert_eq!(refused(&[abort.clone(), error("MOVED 1 there:2")]).as_deref(), Some("MOVED"));
+        assert_eq!(refused(&[error("TRYAGAIN not all keys"), error("MOVED 1 there:2")]).as_deref(), Some("TRYAGAIN"));
+        for results in [vec![ask.clone(), Ok(Value::Okay)], vec![abort.clone(), abort], vec![ask, error("ERR no")]] {
+            assert_eq!(refused(&results), None);
+        }
+    }
+}

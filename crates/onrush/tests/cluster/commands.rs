@@ -112,6 +112,12 @@ fn transactions_scripts_and_blocking_commands_run_at_the_node_of_their_slot() {
             assert_eq!(script.key(&one).arg(5).invoke_async::<i64>(&con).await, Ok(7));
             let () = cmd("SCRIPT").arg("FLUSH").query_async(&con).await.unwrap();
             assert_eq!(script.key(&one).arg(5).invoke_async::<i64>(&con).await, Ok(12));
+            let mut both = pipe();
+            both.atomic().invoke_script(script.key(&one).arg(0)).ignore();
+            let () = both.exec_async(&con).await.unwrap();
+            let () = cmd("SCRIPT").arg("FLUSH").query_async(&con).await.unwrap();
+            assert_eq!(both.exec_async(&con).await.unwrap_err().code(), Some("NOSCRIPT"));
+            assert_eq!(both.exec_async(&con).await, Ok(()));
             let new: (i64,) = con
                 .transaction(&[&one, &two], async |lease, pipeline| {
                     let old: i64 = lease.get(&one).await?;

@@ -25,6 +25,10 @@ fn replies_of_all_nodes_come_in_the_order_of_the_commands() {
             assert_eq!(value, number);
         }
         assert!(replies.next().await.is_none());
+        let reads = (0..COUNT).map(|number| cmd("GET").arg(format!("key:{number}")).clone());
+        let mut replies = con.stream(reads);
+        replies.next().await.unwrap().unwrap();
+        assert_eq!(replies.count().await.into_result(), Ok(COUNT - 1));
         let mixed = ["DBSIZE", "FLUSHALL", "DBSIZE"].map(cmd);
         let sizes: Vec<_> = con
             .stream(mixed)
