@@ -189,6 +189,8 @@ def test_a_number_beyond_all_repeats_for_long_and_is_no_port(server):
     assert (refused.returncode, refused.stderr) == (1, b"Invalid server port.\n")
     done = run(server, "-n", "99999999999999999999", "PING")
     assert b"SELECT 9223372036854775807 failed" in done.stderr
+    refused = run(server, "--cluster", "set-timeout", "127.0.0.1:1", "99999999999999999999")
+    assert refused.returncode == 1 and b"at most 2147483647 milliseconds" in refused.stderr + refused.stdout
 
 
 def test_no_refusal_of_a_url_shows_its_password():
