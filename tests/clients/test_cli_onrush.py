@@ -18,6 +18,13 @@ def run(server, *args, binary=CLI, stdin=b""):
     return subprocess.run(command, input=stdin, capture_output=True, timeout=60)
 
 
+def wait_for(is_so):
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def assert_same(server, *args, stdin=b""):
     got, expected = run(server, *args, stdin=stdin), run(server, *args, binary=ORACLE, stdin=stdin)
     assert (got.stdout, got.stderr, got.returncode) == (expected.stdout, expected.stderr, expected.returncode)
@@ -47,8 +54,7 @@ def test_input_that_cannot_be_read_is_not_the_servers_error(server, tmp_path):
     os.write(ours, b"SET a 1\r\nINCR a\r\nNOSUCH\r\n")
     done = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     os.close(theirs)
-    while run(server, "GET", "a").stdout != b"2\n":
-        time.sleep(0.01)
+    wait_for(lambda: run(server, "GET", "a").stdout == b"2\n")
     os.close(ours)
     _, errors = done.communicate(timeout=60)
     told = b"Error reading standard input: Input/output error. Commands sent before it: 3, failed: 1.\n"
@@ -179,12 +185,13 @@ def test_a_dump_goes_to_a_file_a_device_or_a_fifo(server, tmp_path):
 
 def test_a_number_beyond_all_repeats_for_long_and_is_no_port(server):
     command = [CLI, "-p", str(server.port), "-r", "99999999999999999999", "INCR", "n"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 20
-        while int(run(server, "GET", "n").stdout or 0) < 100 and time.monotonic() < deadline:
-            time.sleep(0.01)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: int(run(server, "GET", "n").stdout.strip() or 0) >= 100)
         assert process.poll() is None
+    finally:
         process.kill()
+        process.wait()
     refused = subprocess.run([CLI, "-p", "99999999999999999999", "PING"], capture_output=True, timeout=20)
     assert (refused.returncode, refused.stderr) == (1, b"Invalid server port.\n")
     done = run(server, "-n", "99999999999999999999", "PING")
