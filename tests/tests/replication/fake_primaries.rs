@@ -110,6 +110,30 @@ fn a_primary_that_lies_changes_nothing() {
 }
 
 #[test]
+fn a_command_about_the_connection_is_no_part_of_a_stream() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let server = Server::start_onrush(&["--replicaof", "127.0.0.1", &port]);
+    let mut ours = server.connect();
+    for line in ["SUBSCRIBE c", "RESET", "MULTI|SET d 1|DISCARD", "SHUTDOWN NOSAVE", "SELECT 99"] {
+        let (_, mut stream) = serve(&listener, &full(&with_len(EMPTY)));
+        for command in ["SELECT 3", "SET before 1"].into_iter().chain(line.split('|')).chain(["SET behind 1"]) {
+            let args: Vec<&str> = command.split(' ').collect();
+            let words: String = args.iter().map(|arg| format!("${}\r\n{arg}\r\n", arg.len())).collect();
+            // The link may have ended.
+            let _ = stream.write_all(format!("*{}\r\n{words}", args.len()).as_bytes());
+        }
+        let (psync, mut stream) = serve(&listener, &full(&with_len(EMPTY)));
+        assert!(psync[1] != ID, "{line}: {psync:?}");
+        // What follows is executed as ever, and nothing of what was behind it.
+        stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n").expect("sent");
+        wait_until("the new stream is followed", || ours.run("GET a").text() == "b");
+        assert_eq!((ours.run("DBSIZE"), info(&mut ours, "replication", "role").as_str()), (Value::Int(1), "slave"));
+        drop(stream);
+    }
+}
+
+#[test]
 fn data_that_breaks_off_leaves_nothing_where_nothing_was() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();

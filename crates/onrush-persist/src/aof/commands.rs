@@ -235,12 +235,12 @@ impl CommandReader {
             (Frame::Begin, None) => {
                 self.open = Some(Open { at, bytes: bytes.to_vec(), commands: 1, places: Places(vec![(0, at)]) });
             }
-            (Frame::None, None) => {
+            (Frame::None | Frame::Alien, None) => {
                 chunk.places.note(chunk.bytes.len(), at);
                 chunk.bytes.extend_from_slice(bytes);
                 chunk.commands += 1;
             }
-            (Frame::None | Frame::End, Some(open)) => {
+            (Frame::None | Frame::Alien | Frame::End, Some(open)) => {
                 open.places.note(open.bytes.len(), at);
                 open.bytes.extend_from_slice(bytes);
                 open.commands += 1;

@@ -16,6 +16,8 @@ pub(super) enum Frame {
     None,
     Begin,
     End,
+    /// It is about the connection that it comes over or the server, and changes no data: none stands in a stream.
+    Alien,
 }
 
 /// What is at a place.
@@ -113,9 +115,32 @@ fn command(bytes: &[u8], progress: &mut Progress) -> Result<Step, Wrong> {
     let frame = match count {
         1 if name.eq_ignore_ascii_case(b"MULTI") => Frame::Begin,
         1 if name.eq_ignore_ascii_case(b"EXEC") => Frame::End,
+        _ if is_alien(name) => Frame::Alien,
         _ => Frame::None,
     };
     Ok(Step::Command { len, frame })
+}
+
+/// See [`Frame::Alien`].
+#[inline]
+fn is_alien(name: &[u8]) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let Some(first) = name.first().filter(|_| name.len() >= 4) else { return false };
+    match first.to_ascii_lowercase() {
+        b'a' => is("AUTH") || is("ASKING"),
+        b'c' => is("CLIENT"),
+        b'd' => is("DISCARD"),
+        b'f' => is("FAILOVER"),
+        b'h' => is("HELLO"),
+        b'm' => is("MONITOR"),
+        b'p' => is("PSYNC") || is("PSUBSCRIBE") || is("PUNSUBSCRIBE"),
+        b'q' => is("QUIT"),
+        b'r' => is("RESET") || is("READONLY") || is("READWRITE") || is("REPLICAOF"),
+        b's' => ["SYNC", "SLAVEOF", "SHUTDOWN", "SUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"].into_iter().any(is),
+        b'u' => is("UNWATCH") || is("UNSUBSCRIBE"),
+        b'w' => is("WAIT") || is("WATCH") || is("WAITAOF"),
+        _ => false,
+    }
 }
 
 /// Calls `each` with the number and the place of each argument from where `progress` is, and moves that on; returns whether
@@ -219,6 +244,8 @@ mod tests {
         assert_eq!(one(b"*1\r\n$5\r\nmulti\r\n"), frame(Frame::Begin, 15));
         assert_eq!(one(b"*1\r\n$4\r\nEXEC\r\n"), frame(Frame::End, 14));
         assert_eq!(one(b"*2\r\n$4\r\nEXEC\r\n$0\r\n\r\n"), frame(Frame::None, 20));
+        assert_eq!(one(b"*1\r\n$5\r\nReset\r\n"), frame(Frame::Alien, 15));
+        assert_eq!(one(b"*1\r\n$6\r\nRESETS\r\n"), frame(Frame::None, 16));
         assert_eq!(one(b"#TS:12\r\n*1"), Step::Annotation { len: 8, unix_s: Some(12) });
         assert_eq!(one(b"#x\r\n"), Step::Annotation { len: 4, unix_s: None });
         for whole in [&b"*2\r\n$3\r\nSET\r\n$12\r\n123456789012\r\n"[..], b"#TS:12345\r\n"] {

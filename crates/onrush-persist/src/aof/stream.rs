@@ -57,9 +57,17 @@ pub struct StreamScan {
     /// What of it is whole: bytes and commands.
     whole_len: usize,
     whole_commands: usize,
+    /// Whether it changes data, so that a command about its connection is none of it.
+    of_primary: bool,
 }
 
 impl StreamScan {
+    /// Of what a primary sends: a command about the connection (SUBSCRIBE, RESET, DISCARD and the like) or the server
+    /// (SHUTDOWN, REPLICAOF) would change how all that follow are executed, and is an error.
+    pub fn of_primary() -> Self {
+        Self { of_primary: true, ..Self::default() }
+    }
+
     /// The next part; `None` if more bytes are needed. `bytes` begin where the last part ended. O(bytes not seen before).
     ///
     /// # Errors
@@ -76,7 +84,7 @@ impl StreamScan {
                 if self.whole_len > 0 {
                     break;
                 }
-                *self = Self::default();
+                *self = Self { of_primary: self.of_primary, ..Self::default() };
                 return Ok(Some(Part::AckWanted { len }));
             }
             self.at += len;
@@ -84,7 +92,10 @@ impl StreamScan {
             match frame {
                 Frame::Begin => self.is_open = true,
                 Frame::End => self.is_open = false,
-                Frame::None => {}
+                Frame::Alien if self.of_primary => {
+                    return Err(NoCommand { at: self.at - len, expected: "a command that changes data" });
+                }
+                Frame::None | Frame::Alien => {}
             }
             if !self.is_open {
                 (self.whole_len, self.whole_commands) = (self.at, self.commands);
@@ -189,5 +200,9 @@ mod tests {
         let mut scan = StreamScan::default();
         assert_eq!(scan.next(&[SET, b"#x\r\n"].concat()).unwrap_err(), NoCommand { at: SET.len(), expected: "*" });
         assert_eq!(StreamScan::default().next(&[MULTI, SET].concat()), Ok(None));
+        let discard = b"*1\r\n$7\r\ndiscard\r\n";
+        let wrong = StreamScan::of_primary().next(&[SET, MULTI, discard].concat()).unwrap_err();
+        assert_eq!(wrong.at, SET.len() + MULTI.len());
+        assert!(StreamScan::default().next(discard).unwrap().is_some());
     }
 }

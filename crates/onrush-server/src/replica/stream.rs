@@ -96,7 +96,7 @@ impl Follower {
     /// Executes what the primary sends until the link ends, or the history is not in this `epoch` any more. Parts of the
     /// stream that have not come whole are dropped then.
     pub(super) fn follow(&mut self, server: &'static Server, link: &mut Link, epoch: Epoch) -> Result<Infallible, End> {
-        let mut scan = StreamScan::default();
+        let mut scan = StreamScan::of_primary();
         let offset = server.replication.history.position().offset;
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         // What is here may be on the disk since long ago.
