@@ -337,11 +337,11 @@ fn replace(
             tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
         }
     };
-    match replaced {
-        // The data is as it was, and another role does not wait for its log.
-        Err(End::Interrupted) => saving::pass_on(Box::new(log_on)),
-        _ => _ = on_saving_thread(|| false, log_on),
-    }
+    let told = tell_of(log_on);
+    // Another role does not wait for the log of this data, as while the disk hangs: the thread for files does one after the
+    // other.
+    let is_asked = || server.host.replica.is_asked();
+    while !is_asked() && told.recv_timeout(LOOK_PERIOD) == Err(RecvTimeoutError::Timeout) {}
     replaced.map(|(keys, epoch)| {
         tracing::info!("The data of the primary is loaded: {keys} keys");
         epoch
@@ -369,19 +369,27 @@ fn begin_empty(server: &'static Server, total_bytes: u64) -> Result<(), End> {
     Ok(())
 }
 
+/// Has the thread for files do something; says where it is told when that is done.
+fn tell_of(work: impl FnOnce(&'static Server) + Send + 'static) -> Receiver<()> {
+    let (tell, told) = channel();
+    saving::pass_on(Box::new(move |server| {
+        work(server);
+        // Nobody may wait for it any more.
+        let _ = tell.send(());
+    }));
+    told
+}
+
 /// Has the thread for files do something, and waits for it: no other change of the log comes in between. Returns whether it
 /// is done: it is not if that has not begun before `gives_up`.
 fn on_saving_thread(gives_up: impl Fn() -> bool, work: impl FnOnce(&'static Server) + Send + 'static) -> bool {
-    let (tell, told) = channel();
     let is_taken = Arc::new(AtomicBool::new(false));
     let taken = Arc::clone(&is_taken);
-    saving::pass_on(Box::new(move |server| {
+    let told = tell_of(move |server| {
         if !taken.swap(true, AcqRel) {
             work(server);
         }
-        // Nobody waits for what was given up.
-        let _ = tell.send(());
-    }));
+    });
     loop {
         match told.recv_timeout(LOOK_PERIOD) {
             Err(RecvTimeoutError::Timeout) if gives_up() && !is_taken.swap(true, AcqRel) => return false,
