@@ -15,6 +15,8 @@ TOOLS := $(TARGET)/tools
 PROGRAMS := $(TARGET)/programs
 CARGO_DENY ?= $(TOOLS)/cargo-deny
 MDBOOK ?= $(TOOLS)/mdbook
+# deny.toml is about the main workspace: a smaller tree has not all that it allows.
+DENY_QUIET := -A license-not-encountered -A license-exception-not-encountered -A unmatched-skip
 CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
@@ -30,7 +32,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos failovers nightly browser shapes sim loom tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos failovers nightly browser shapes sim loom asan tsan miri tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,11 +62,15 @@ test: ## everything: lint, the book, unit and property tests, black-box tests, r
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO_DENY) --locked check licenses bans sources
+	$(CARGO_DENY) --locked check -A license-exception-not-encountered licenses bans sources
+	$(CARGO_DENY) --locked --manifest-path models/Cargo.toml --config deny.toml check $(DENY_QUIET) licenses sources
 	scripts/package.sh
 
-lintmore: ## what seldom fails: no features, the oldest Rust, the docs of the code, Lua under AddressSanitizer
+lintmore: $(CARGO_DENY) ## what seldom fails: no features, the oldest Rust, the docs of the code, Lua under AddressSanitizer
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
+	for tree in benchmarks/clients fuzz/libfuzzer; do \
+		$(CARGO_DENY) --locked --manifest-path $$tree/Cargo.toml --config deny.toml check $(DENY_QUIET) licenses sources || exit 1; \
+	done
 	scripts/lowest-rust.sh
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --document-private-items --locked
 	scripts/lua-asan.sh -q
@@ -168,6 +174,15 @@ loom: ## models of the locks, the gate, the inbox and the waiters, all interleav
 	cargo clippy --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked --lib --tests -- -D warnings
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(IN_TIME) 20m \
 		cargo test --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked -q
+
+asan: tools ## black-box tests on a server with AddressSanitizer in Rust and C code; ARGS="commands"; needs a nightly Rust
+	scripts/sanitizer.sh address $(ARGS)
+
+tsan: tools ## the same with ThreadSanitizer
+	scripts/sanitizer.sh thread $(ARGS)
+
+miri: ## the modules with `unsafe` that Miri can run; ARGS="MINUTES"; needs a nightly Rust
+	scripts/miri.sh $(ARGS)
 
 sim: ## the engine under one seeded scheduler, what its clients saw checked against a model; ARGS="--seconds 3600"
 	cargo run --profile sim --locked -p onrush-sim -- $(ARGS)
