@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// Writes the reason to where the process writes its log, and returns when it is there.
@@ -30,6 +30,25 @@ pub fn start(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> i
             end(&name, &*panic);
         }
     })
+}
+
+/// Does something on a thread of its own, or at once on this one if the system cannot create a thread: it takes longer
+/// then, but is done.
+pub fn start_or_do(name: &str, body: impl FnOnce() + Send + 'static) {
+    let body = Arc::new(Mutex::new(Some(body)));
+    let theirs = Arc::clone(&body);
+    let take = move |body: &Mutex<Option<_>>| body.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let started = Builder::new().name(name.to_owned()).spawn(move || {
+        let body = take(&theirs);
+        if let Some(body) = body {
+            body();
+        }
+    });
+    if started.is_err()
+        && let Some(body) = take(&body)
+    {
+        body();
+    }
 }
 
 /// Ends the process, because what `name` says has panicked.

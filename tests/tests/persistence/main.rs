@@ -7,6 +7,7 @@ mod late_log;
 mod loading;
 mod log_reading;
 mod rdb;
+mod refused_threads;
 mod replay;
 mod snapshots;
 mod special_files;

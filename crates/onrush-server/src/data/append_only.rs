@@ -13,6 +13,7 @@ use onrush_persist::Sink;
 use onrush_persist::aof::{Aof, AofOptions, FsyncPolicy, LoadedStreams, Manifest, REWRITE_NAME};
 use onrush_persist::rdb::{FileOptions, SnapshotFile};
 use onrush_persist::storage::{Disk, StorageFile};
+use onrush_persist::threads;
 use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigSetError};
@@ -345,10 +346,11 @@ const END_WAIT_MAX: Duration = Duration::from_secs(8);
 /// Writes and syncs what a detached log has, within a bounded time.
 fn finish_in_time(mut sink: Box<dyn Sink>) -> io::Result<()> {
     let (tell, told) = channel();
-    std::thread::Builder::new().name("log-end".into()).spawn(move || {
+    // Without a thread it takes as long as the disk does.
+    threads::start_or_do("log-end", move || {
         // Nobody listens any more if it took too long.
         let _ = tell.send(sink.finish());
-    })?;
+    });
     told.recv_timeout(END_WAIT_MAX).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 

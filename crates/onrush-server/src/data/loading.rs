@@ -79,12 +79,16 @@ pub(crate) fn load_rdb<R: Read + Send>(
     let (to_fill, spare) = sync_channel::<Batch>(2 * threads + 1);
     let batches = Mutex::new(batches);
     std::thread::scope(|scope| {
-        let decoders: Vec<_> = (0..threads)
-            .map(|_| {
-                let (batches, to_fill) = (&batches, to_fill.clone());
-                scope.spawn(move || decode(server, batches, &to_fill, rules))
-            })
-            .collect();
+        let start = |_| {
+            let (batches, to_fill) = (&batches, to_fill.clone());
+            let decode = move || decode(server, batches, &to_fill, rules);
+            std::thread::Builder::new().name("decode".into()).spawn_scoped(scope, decode).ok()
+        };
+        // The system may refuse some, or all.
+        let decoders: Vec<_> = (0..threads).map_while(start).collect();
+        if decoders.is_empty() {
+            return read_and_decode(server, &mut reader, rules);
+        }
         let read = read(server, &mut reader, to_decode, &spare);
         let decoded = decoders.into_iter().map(|decoder| match decoder.join() {
             Ok(result) => result,
@@ -112,6 +116,21 @@ fn read<R: Read>(
         }
         tell(&mut report, server);
     }
+}
+
+/// Reads the file and decodes it on this thread alone.
+fn read_and_decode<R: Read>(
+    server: &'static Server,
+    reader: &mut FileReader<R>,
+    rules: Rules,
+) -> Result<(), LoadError> {
+    let (mut report, mut batch) = (Report::new(), Batch::default());
+    while reader.next_batch(&mut batch)? {
+        load_batch(server.engine(), &batch, rules)?;
+        server.loading.add_bytes(batch.len_bytes() as u64);
+        tell(&mut report, server);
+    }
+    Ok(())
 }
 
 fn decode(

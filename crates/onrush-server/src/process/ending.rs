@@ -1,7 +1,9 @@
 //! Ending the process once replicas have all (`shutdown-timeout`).
 
+use onrush_persist::threads;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 use onrush_engine::process::Done;
 use onrush_engine::settings::Hold;
@@ -85,8 +87,14 @@ impl Ending {
         // Who sees that the end waits finds writes held back.
         server.settings.hold_writes(Hold::End, true);
         *self.until.lock() = Some(end);
-        if let Err(error) = tokio::task::spawn_blocking(move || server.hold_writes(Hold::End, timeout)).await {
-            tracing::error!("Can't hold writes back: {error}");
+        let (tell, told) = oneshot::channel();
+        threads::start_or_do("end", move || {
+            server.hold_writes(Hold::End, timeout);
+            // Nobody listens if the process has ended.
+            let _ = tell.send(());
+        });
+        if told.await.is_err() {
+            tracing::error!("Can't hold writes back: the thread has ended with a panic");
         }
         while is_any_behind(server) && Instant::now() < end && self.left().is_some() {
             tokio::time::sleep(LOOK_PERIOD).await;

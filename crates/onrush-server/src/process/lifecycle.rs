@@ -199,11 +199,17 @@ async fn serve(
     let mut accepting = tokio::spawn(listeners.serve(server, Arc::clone(&workers), changes));
     cron::start(server, workers)?;
     tracing::info!("{}", saving::plan(&server.host.config.read()));
-    let loaded = tokio::task::spawn_blocking(|| {
+    let (tell, loaded) = oneshot::channel();
+    let load = move || {
         load_at_start(server, saved)?;
         // Before, nobody knows where in its history the data is.
         replica::start(server).map_err(|error| format!("Can't start the thread that follows a primary: {error}"))
+    };
+    let loader = std::thread::Builder::new().name("load".into()).spawn(move || {
+        // Nobody listens at the end of the process.
+        let _ = tell.send(load());
     });
+    loader.map_err(|error| std::io::Error::other(format!("no thread to load the data: {error}")))?;
     let waiting = Arc::clone(&supervisor);
     let loaded = tokio::spawn(async move {
         match loaded.await {
@@ -212,7 +218,8 @@ async fn serve(
                 waiting.tell_ready();
             }
             failed => {
-                let reason = failed.map_or_else(|error| error.to_string(), |loaded| loaded.err().unwrap_or_default());
+                let panicked = |_| "its thread has ended with a panic".to_owned();
+                let reason = failed.map_or_else(panicked, |loaded| loaded.err().unwrap_or_default());
                 tracing::error!("Fatal error loading the DB: {reason}. Exiting.");
                 std::process::exit(1);
             }
@@ -260,7 +267,7 @@ async fn serve(
         if !saves || !loaded.is_finished() {
             return Ok(is_lost);
         }
-        let saving = save_and_end(server, is_lost)?;
+        let saving = save_and_end(server, is_lost);
         let failed = tokio::select! {
             failed = saving => failed,
             () = server.host.shutdown.notified() => return Ok(is_lost),
@@ -310,18 +317,16 @@ async fn has_base_in_time(server: &'static Server) -> bool {
 const SCRIPT_LOOK: Duration = Duration::from_millis(50);
 
 /// Saves all data and ends the process, on a thread of its own: this one goes on to accept clients, which are refused once
-/// the keyspace is locked for the end.
-///
-/// # Errors
-/// The system cannot create a thread. The result is why the data could not be saved.
-fn save_and_end(server: &'static Server, is_lost: bool) -> std::io::Result<oneshot::Receiver<NotSaved>> {
+/// the keyspace is locked for the end. Without a thread nobody is accepted meanwhile. The result is why the data could not
+/// be saved.
+fn save_and_end(server: &'static Server, is_lost: bool) -> oneshot::Receiver<NotSaved> {
     let (tell, told) = oneshot::channel();
-    std::thread::Builder::new().name("end".into()).spawn(move || match save_behind_scripts(server) {
+    threads::start_or_do("end", move || match save_behind_scripts(server) {
         Ok(alone) => end(server, Some(alone), is_lost),
         // Who listens has ended the process otherwise.
         Err(why) => _ = tell.send(why),
-    })?;
-    Ok(told)
+    });
+    told
 }
 
 /// Saves all data at the end of the process. While a script takes too long, clients can still come and end it.
