@@ -153,6 +153,27 @@ fn a_crowd_stays_within_the_limit() {
     assert!(is_open(&mut admin));
 }
 
+/// All have sent when the server looks: the worst there is.
+#[test]
+fn thousands_that_send_at_once_are_closed_before_all_are_read() {
+    let server = Server::start_onrush(&["--maxmemory-clients", "4mb", "--workers", "1"]);
+    let mut admin = server.connect();
+    admin.run("CLIENT NO-EVICT on");
+    let mut crowd: Vec<Conn> = (0..4_000).map(|_| server.connect()).collect();
+    wait_until("all are there", || admin.info_number("connected_clients") == Some(4_001));
+    server.signal("STOP");
+    let begin = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n", &vec![b'x'; 40_000][..]].concat();
+    for conn in &mut crowd {
+        conn.set_nonblocking(true);
+        let _ = conn.send(&begin);
+    }
+    server.signal("CONT");
+    wait_until("most are closed", || evicted(&mut admin) > 3_800);
+    // A worker reads 1,024 at most before it closes any.
+    let peak = admin.info_number("used_memory_peak").expect("a field");
+    assert!(peak < 100 << 20, "{peak}");
+}
+
 #[test]
 fn the_limit_can_be_a_share_of_maxmemory_and_change() {
     let server = Server::start_onrush(&["--maxmemory-clients", "10%"]);

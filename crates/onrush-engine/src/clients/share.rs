@@ -1,5 +1,7 @@
 //! `maxmemory-clients`: when all clients together hold more memory than their share, the largest are disconnected.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -72,7 +74,7 @@ impl Shared {
     }
 
     /// Counts anew what a client holds, and disconnects the largest clients if all hold too much. A few loads if they do
-    /// not; otherwise O(clients x log clients), not all the time.
+    /// not; otherwise O(clients + evicted x log clients), not all the time.
     #[inline]
     pub fn count_client(&'static self, client: &ClientHandle) {
         self.clients.count(client);
@@ -114,28 +116,69 @@ impl Shared {
 
     fn evict_clients(&'static self, limit: u64) {
         let share = &self.clients_share;
-        let mut clients: Vec<(u64, Arc<ClientHandle>)> =
-            self.clients.all().into_iter().map(|client| (client.total_bytes(), client)).collect();
+        let (mut own, mut waiting) = (0, 0);
+        let mut largest = Vec::new();
         // The connections of those that were told to close hold nothing for long.
-        clients.retain(|(_, client)| !client.is_killed());
-        let mut own: u64 = clients.iter().map(|(_, client)| client.own_bytes()).sum();
-        let mut waiting: u64 = clients.iter().map(|(_, client)| client.waiting().bytes as u64).sum();
+        for client in self.clients.all().into_iter().filter(|client| !client.is_killed()) {
+            let held = Held { own: client.own_bytes(), waiting: client.waiting().bytes as u64, client };
+            (own, waiting) = (own + held.own, waiting + held.waiting);
+            if !(held.client.no_evict.load(Relaxed) || held.client.is_server()) {
+                largest.push(held);
+            }
+        }
         // Messages that several clients wait for are there once, as long as one of them waits.
         let once = self.messages.waiting_bytes();
         if own + waiting.min(once) <= limit {
             return;
         }
-        clients.retain(|(_, client)| !(client.no_evict.load(Relaxed) || client.is_server()));
-        clients.sort_unstable_by_key(|(bytes, client)| (*bytes, client.id));
+        // Few of many are taken: putting all in order would take longer than all else.
+        let mut largest = BinaryHeap::from(largest);
         while own + waiting.min(once) > limit
-            && let Some((bytes, client)) = clients.pop()
+            && let Some(held) = largest.pop()
         {
-            own = own.saturating_sub(client.own_bytes());
-            waiting = waiting.saturating_sub(client.waiting().bytes as u64);
+            let (bytes, client) = (held.total(), &held.client);
+            (own, waiting) = (own - held.own, waiting - held.waiting);
             share.evicted.fetch_add(1, Relaxed);
             tracing::info!("Evicting client: id={} addr={} tot-mem={bytes}", client.id, client.addr);
-            kill(self, &client);
+            kill(self, client);
         }
+    }
+}
+
+/// What a client holds: by its size, then by its age, the youngest last.
+struct Held {
+    own: u64,
+    waiting: u64,
+    client: Arc<ClientHandle>,
+}
+
+impl Held {
+    fn total(&self) -> u64 {
+        self.own + self.waiting
+    }
+
+    fn rank(&self) -> (u64, u64) {
+        (self.total(), self.client.id)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
     }
 }
 

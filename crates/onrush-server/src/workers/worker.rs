@@ -233,7 +233,12 @@ impl Worker {
                 self.adopt(socket, handle);
             }
             for index in post.woken {
-                self.get_ready(index);
+                if self.places.get(index).is_some_and(|place| place.connection.is_killed()) {
+                    // Others may be many and have much to read: what it holds goes before them.
+                    self.ended.push(index);
+                } else {
+                    self.get_ready(index);
+                }
             }
             for connection in post.moved {
                 self.receive(connection);
@@ -315,6 +320,7 @@ impl Worker {
     /// Returns the time if it was read near the end.
     fn round(&mut self) -> Option<Instant> {
         let mut last = None;
+        self.end_all();
         if !self.ready.is_empty() {
             let slice = Duration::from_micros(self.server.settings.slice_us.load(Relaxed));
             let Self { places, scratch, heavy, ended, ready, lists, .. } = self;
@@ -329,10 +335,16 @@ impl Worker {
             self.turns();
             last = None;
         }
+        self.end_all();
+        last
+    }
+
+    /// Lets go of the connections that have ended.
+    #[inline]
+    fn end_all(&mut self) {
         while let Some(index) = self.ended.pop() {
             self.end(index);
         }
-        last
     }
 
     /// Gives turns to connections that need one of their own, for about a slice; then the worker looks at all
