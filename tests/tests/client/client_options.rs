@@ -353,7 +353,7 @@ fn the_page_of_defaults_says_what_the_code_says() {
     let page = include_str!("../../../docs/client-library.md");
     let scripts = include_str!("../../../crates/onrush/src/connection/scripts.rs");
     let addresses = include_str!("../../../crates/onrush/src/link/net.rs");
-    let messages = format!("messages: {}", onrush::PUSHES_MAX);
+    let messages = format!("messages: {}, {} MB", onrush::PUSHES_MAX, onrush::PUSHES_BYTES_MAX >> 20);
     let code = [
         format!("{:?}", ConnectionConfig::new()),
         format!("{:?}", WindowSize::new()),
@@ -398,7 +398,7 @@ fn the_page_of_defaults_says_what_the_code_says() {
             "off; 100,000 replies, 64 MB, 10 minutes",
             &["cache: None,", "entries_max: 100000, bytes_max: 67108864, ttl_max: 600s"],
         ),
-        ("messages that wait", "1,024", &["messages: 1024"]),
+        ("messages that wait", "1,024, with 16 MB", &["messages: 1024, 16 MB"]),
         (
             "scripts that a connection remembers",
             "1,000, with 1 MB of code",

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::fake::{Answer, Fake, oblige, polled, run};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
 use onrush::{
     AsyncCommands, Backoff, CacheConfig, Client, ConnectionConfig, Credentials, ErrorKind, Fate, PubSubEvent,
     RedisResult, Script, cmd, pipe,
@@ -211,5 +214,61 @@ fn a_long_time_between_probes_of_the_kernel_is_shortened() {
             let con = fake.connect(ConnectionConfig::new().set_keepalive(Some(idle))).await;
             let () = con.set("k", 1).await.unwrap();
         }
+    });
+}
+
+#[test]
+fn time_runs_while_attempts_to_connect_are_short() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let timeout = Duration::from_millis(400);
+        let client = Client::open(format!("redis://127.0.0.1:{port}/?protocol=resp2")).unwrap();
+        let con = client.connect_with(quick().set_response_timeout(Some(timeout))).await.unwrap();
+        // From here on attempts are refused at once.
+        drop(listener);
+        let began = Instant::now();
+        let error = con.set::<_, _, ()>("k", 1).await.unwrap_err();
+        assert_eq!(error.fate(), Fate::NotSent);
+        assert!(began.elapsed() < 3 * timeout, "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn messages_are_no_reply() {
+    run(async {
+        let fake = Fake::start(|_, line| match line {
+            "GET k" => {
+                let push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n".to_owned();
+                let permits = Arc::new(Semaphore::new(0));
+                let given = permits.clone();
+                tokio::spawn(async move {
+                    for _ in 0..40 {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        given.add_permits(1);
+                    }
+                });
+                Answer::Staged(permits, vec![push; 40])
+            }
+            line => oblige(line),
+        })
+        .await;
+        let con = fake.connect(quick().set_response_timeout(Some(Duration::from_millis(400)))).await;
+        let began = Instant::now();
+        assert!(con.get::<_, ()>("k").await.unwrap_err().is_timeout());
+        assert!(began.elapsed() < Duration::from_millis(1_200), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_stream_without_a_server_fails_in_few_timeouts() {
+    run(async {
+        let fake = Fake::start(|_, _| Answer::Nothing).await;
+        let timeout = Duration::from_millis(200);
+        let con = fake.connect(quick().set_response_timeout(Some(timeout))).await;
+        let began = Instant::now();
+        let summary = con.stream((0..2_000).map(|number| cmd("SET").arg((number, 1)).to_owned())).count().await;
+        assert_eq!((summary.replies, summary.errors), (2_000, 2_000));
+        assert!(began.elapsed() < 10 * timeout, "{:?}", began.elapsed());
     });
 }

@@ -202,7 +202,7 @@ fn all_of_several_connections_close_even_if_nobody_waits_for_the_first() {
 }
 
 #[test]
-fn a_scan_goes_on_where_the_connection_broke() {
+fn a_scan_begins_anew_when_the_connection_was_made_again() {
     run(async {
         let page = |cursor: &str, key: &str| {
             let len = cursor.len();
@@ -224,7 +224,10 @@ fn a_scan_goes_on_where_the_connection_broke() {
             std::task::Poll::Ready(next.poll(cx).is_pending())
         });
         assert!(polled_once.await);
-        assert_eq!(keys.next_item().await.unwrap().unwrap(), "b");
+        // The cursor may be that of a process that is gone.
+        for key in ["b", "a", "b"] {
+            assert_eq!(keys.next_item().await.unwrap().unwrap(), key);
+        }
         assert!(keys.next_item().await.is_none());
         assert_eq!(con.counters().retries, 1);
         drop(keys);

@@ -305,4 +305,8 @@ impl ConnectionLike for Cached<'_> {
     fn is_closed(&self) -> bool {
         self.connection.is_closed()
     }
+
+    fn reconnects(&self) -> u64 {
+        self.connection.reconnects()
+    }
 }

@@ -48,6 +48,8 @@ pub struct ClusterPubSub {
     events: VecDeque<PubSubEvent>,
     /// Messages may be missing before the next one.
     is_after_gap: bool,
+    /// A gap was told, and not its end.
+    is_in_gap: bool,
     /// When to try again what has failed.
     again: Option<Instant>,
     /// The subscriber that is asked first for the next message.
@@ -112,6 +114,7 @@ impl ClusterConnection {
             lost: BTreeSet::new(),
             events: VecDeque::new(),
             is_after_gap: false,
+            is_in_gap: false,
             again: None,
             turn: 0,
         }
@@ -277,8 +280,8 @@ impl ClusterPubSub {
                 Err(error) => self.note_failure(target, &error),
             }
         }
-        if was_missing && self.has_all() {
-            self.events.push_back(PubSubEvent::Resubscribed);
+        if was_missing {
+            self.end_gap();
         }
     }
 
@@ -334,8 +337,15 @@ impl ClusterPubSub {
     fn lose(&mut self) {
         self.is_after_gap = true;
         self.again = None;
-        if self.events.back() != Some(&PubSubEvent::Gap) {
+        if !std::mem::replace(&mut self.is_in_gap, true) {
             self.events.push_back(PubSubEvent::Gap);
+        }
+    }
+
+    /// Tells the end of the gap, if there is one and all subscriptions are there.
+    fn end_gap(&mut self) {
+        if self.has_all() && std::mem::take(&mut self.is_in_gap) {
+            self.events.push_back(PubSubEvent::Resubscribed);
         }
     }
 
@@ -355,16 +365,12 @@ impl ClusterPubSub {
                 self.lose();
             }
             PushKind::Resubscribed => {
-                if self.lost.remove(&number) && self.has_all() {
-                    self.events.push_back(PubSubEvent::Resubscribed);
-                }
+                self.lost.remove(&number);
+                self.end_gap();
             }
             PushKind::Lagged(_) => {
-                self.is_after_gap = true;
-                // Unless it is a part of a longer one.
-                if self.has_all() {
-                    self.events.extend([PubSubEvent::Gap, PubSubEvent::Resubscribed]);
-                }
+                self.lose();
+                self.end_gap();
             }
             _ => match Kind::of_end(&push.kind) {
                 Some(kind) => self.note_end(index, kind, &push),

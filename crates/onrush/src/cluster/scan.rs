@@ -2,7 +2,9 @@
 //!
 //! The cursor says all that is known: which node is at work and with which cursor of its own, which slots are done, and
 //! which slots the node had when it began. A slot is done when the same node has had it from the beginning of its scan to
-//! the end. So slots that have moved meanwhile are scanned again at their new node.
+//! the end, and still has it when all others are done. So slots that have moved meanwhile, or whose keys were moving, are
+//! scanned again at their new node. Where a node's connection was made again, its part begins anew: it may be another
+//! process, to which the cursor means nothing.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -20,7 +22,8 @@ use crate::values::value::Value;
 /// A cursor through the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 struct Cursor {
-    done: SlotSet,
+    /// Which slots are done, by the node that had them.
+    done: Vec<(Addr, SlotSet)>,
     /// The node at work.
     node: Option<Visit>,
 }
@@ -28,8 +31,9 @@ struct Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Visit {
     addr: Addr,
-    /// The node's own cursor.
+    /// The node's own cursor, and how often its connection had been made again by then.
     cursor: u64,
+    reconnects: u64,
     /// The slots that it had when its scan began.
     had: SlotSet,
 }
@@ -89,13 +93,43 @@ impl FromStr for SlotSet {
     }
 }
 
+impl Cursor {
+    /// All slots that are done.
+    fn all_done(&self) -> SlotSet {
+        self.done.iter().fold(SlotSet::default(), |all, (_, slots)| all.or(slots))
+    }
+
+    /// Notes slots that are done at a node.
+    fn add_done(&mut self, addr: &Addr, slots: SlotSet) {
+        match self.done.iter_mut().find(|(known, _)| known == addr) {
+            Some((_, known)) => *known = known.or(&slots),
+            None => self.done.push((addr.clone(), slots)),
+        }
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.node {
-            Some(Visit { addr, cursor, had }) => write!(f, "{cursor}@{}/{had}/{}:{}", self.done, addr.host, addr.port),
-            None => write!(f, "0@{}", self.done),
+            Some(Visit { cursor, reconnects, .. }) => write!(f, "{cursor}.{reconnects}@")?,
+            None => f.write_str("0@")?,
+        }
+        for (nth, (addr, slots)) in self.done.iter().enumerate() {
+            let comma = if nth > 0 { ";" } else { "" };
+            write!(f, "{comma}{slots}={}:{}", addr.host, addr.port)?;
+        }
+        match &self.node {
+            Some(Visit { addr, had, .. }) => write!(f, "/{had}={}:{}", addr.host, addr.port),
+            None => Ok(()),
         }
     }
+}
+
+/// Slots and their node, as `0-5,9-9=host:port`.
+fn slots_at(text: &str) -> Result<(Addr, SlotSet), ()> {
+    let (slots, addr) = text.split_once('=').ok_or(())?;
+    let (host, port) = addr.rsplit_once(':').ok_or(())?;
+    Ok((Addr { host: host.to_owned(), port: port.parse().map_err(drop)? }, slots.parse()?))
 }
 
 impl FromStr for Cursor {
@@ -106,13 +140,13 @@ impl FromStr for Cursor {
             return Ok(Cursor::default());
         }
         let (cursor, rest) = text.split_once('@').ok_or(())?;
-        let mut parts = rest.splitn(3, '/');
-        let done = parts.next().unwrap_or_default().parse()?;
-        let Some(had) = parts.next() else { return Ok(Cursor { done, node: None }) };
-        let (host, port) = parts.next().and_then(|addr| addr.rsplit_once(':')).ok_or(())?;
-        let addr = Addr { host: host.to_owned(), port: port.parse().map_err(drop)? };
-        let visit = Visit { addr, cursor: cursor.parse().map_err(drop)?, had: had.parse()? };
-        Ok(Cursor { done, node: Some(visit) })
+        let (done, node) = rest.split_once('/').map_or((rest, None), |(done, node)| (done, Some(node)));
+        let done = done.split(';').filter(|part| !part.is_empty()).map(slots_at).collect::<Result<_, _>>()?;
+        let Some(node) = node else { return Ok(Cursor { done, node: None }) };
+        let (cursor, reconnects) = cursor.split_once('.').ok_or(())?;
+        let (addr, had) = slots_at(node)?;
+        let number = |text: &str| text.parse::<u64>().map_err(drop);
+        Ok(Cursor { done, node: Some(Visit { addr, cursor: number(cursor)?, reconnects: number(reconnects)?, had }) })
     }
 }
 
@@ -122,16 +156,28 @@ impl Inner {
         let args: Vec<&[u8]> = cmd.args_iter().collect();
         let text = args.get(1).and_then(|cursor| std::str::from_utf8(cursor).ok()).unwrap_or_default();
         let cursor: Cursor = text.parse().map_err(|()| bad_cursor())?;
-        let Some((node, visit)) = self.visit(&cursor).await? else { return Ok(page(&None, Value::Array(Vec::new()))) };
+        let Some((node, mut visit)) = self.visit(&cursor).await? else {
+            return Ok(page(&None, Value::Array(Vec::new())));
+        };
+        let reconnects = || node.opened().map_or(0, |connection| connection.counters().reconnects);
+        if visit.reconnects != reconnects() {
+            (visit.cursor, visit.reconnects) = (0, reconnects());
+        }
         let own = visit.cursor.to_string();
         let forwarded: Vec<&[u8]> =
             [b"SCAN".as_slice(), own.as_bytes()].into_iter().chain(args.iter().skip(2).copied()).collect();
-        let (next, items) = parse_page(send_to(&node, &forwarded).await?)?;
+        let (next, items) = parse_page(send_to(&node, &forwarded).await.map_err(|error| self.passing(error))?)?;
+        let is_same = visit.reconnects == reconnects();
         let mut cursor = Cursor { node: Some(Visit { cursor: next, ..visit }), ..cursor };
-        if next == 0 {
+        if next == 0 && is_same {
             self.end_visit(&mut cursor, &node).await?;
         }
-        let is_done = cursor.node.is_none() && self.next_slot(&cursor.done).is_none();
+        let is_done = cursor.node.is_none() && self.next_slot(&cursor.all_done()).is_none();
+        if is_done {
+            // The routes are those of just now: the last visit has ended with them.
+            self.forget_moved(&mut cursor);
+        }
+        let is_done = is_done && self.next_slot(&cursor.all_done()).is_none();
         Ok(page(&Some(cursor).filter(|_| !is_done), items))
     }
 
@@ -143,14 +189,15 @@ impl Inner {
                 return Ok(Some((node, visit.clone())));
             }
         }
-        let Some(slot) = self.next_slot(&cursor.done) else { return Ok(None) };
+        let Some(slot) = self.next_slot(&cursor.all_done()) else { return Ok(None) };
         let node = {
             let mut table = self.routes.lock();
             table.choose(crate::cluster::place::Place::of_slot(slot)).and_then(|number| table.node(number))
         };
         let Some(node) = node else { return Ok(None) };
         let had = self.slots_now(&node).await?;
-        Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, had })))
+        let reconnects = node.opened().map_or(0, |connection| connection.counters().reconnects);
+        Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, reconnects, had })))
     }
 
     /// The first slot that is served and not done.
@@ -162,13 +209,32 @@ impl Inner {
     async fn end_visit(&self, cursor: &mut Cursor, node: &Node) -> RedisResult<()> {
         let Some(visit) = cursor.node.take() else { return Ok(()) };
         let has = self.slots_now(node).await?;
-        cursor.done = cursor.done.or(&visit.had.and(&has));
+        cursor.add_done(&visit.addr, visit.had.and(&has));
         Ok(())
+    }
+
+    /// Slots that have gone from the node at which they were done are to be scanned where they are.
+    fn forget_moved(&self, cursor: &mut Cursor) {
+        let table = self.routes.lock();
+        let nodes = table.all();
+        for (addr, slots) in &mut cursor.done {
+            let node = nodes.iter().find(|node| node.addr == *addr);
+            *slots = node.map_or_else(SlotSet::default, |node| slots.and(&SlotSet(table.slots_of(node.number))));
+        }
+    }
+
+    /// A node that has left ends its part, not the scan: another has its slots.
+    fn passing(&self, error: RedisError) -> RedisError {
+        if error.kind() != ErrorKind::Closed || self.is_closed() {
+            return error;
+        }
+        let detail = error.detail().unwrap_or("the node has left").to_owned();
+        RedisError::new(ErrorKind::Io, detail).with_fate(error.fate())
     }
 
     /// The slots that a node has, as it says itself.
     async fn slots_now(&self, node: &Node) -> RedisResult<SlotSet> {
-        self.learn_from(node).await?;
+        self.learn_from(node).await.map_err(|error| self.passing(error))?;
         Ok(SlotSet(self.routes.lock().slots_of(node.number)))
     }
 }
@@ -211,19 +277,19 @@ mod tests {
         for text in ["5-3", "0-16384", "a-b", "5", "3-4,1-2"] {
             assert!(text.parse::<SlotSet>().is_err(), "{text}");
         }
-        let visit = Visit { addr: Addr { host: "::1".to_owned(), port: 7 }, cursor: 12, had: set("6-7") };
-        for cursor in [
-            Cursor { done: set("0-5"), node: Some(visit) },
-            Cursor { done: set("0-5,7-9"), node: None },
-            Cursor::default(),
-        ] {
+        let (one, other) = (Addr { host: "::1".to_owned(), port: 7 }, Addr { host: "here".to_owned(), port: 8 });
+        let visit = Visit { addr: one.clone(), cursor: 12, reconnects: 3, had: set("6-7") };
+        let mut both = Cursor { done: vec![(one.clone(), set("0-5")), (other, set("7-9"))], node: None };
+        for cursor in [Cursor { node: Some(visit), ..both.clone() }, both.clone(), Cursor::default()] {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
+        both.add_done(&one, set("6-6"));
+        assert_eq!(both.all_done(), set("0-9"));
     }
 
     proptest! {
         #[test]
-        fn no_cursor_makes_it_panic(text in "[0-9@/,:-]{0,20}") {
+        fn no_cursor_makes_it_panic(text in "[0-9@/,:;=.-]{0,20}") {
             let _ = text.parse::<Cursor>();
         }
     }

@@ -9,11 +9,17 @@ use futures_core::Stream;
 
 use crate::commands::options::ScanOptions;
 use crate::connection::ConnectionLike;
-use crate::error::{ErrorKind, RedisResult};
+use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
 use crate::values::from_value::{FromRedisValue, from_redis_value};
 use crate::values::value::Value;
+
+/// The first cursor, and that behind the last page.
+const BEGIN: &str = "0";
+
+/// How often a scan begins anew.
+const ANEW_MAX: u32 = 10;
 
 /// The next cursor and what was found.
 type Page = (String, Vec<Value>);
@@ -22,7 +28,8 @@ type Page = (String, Vec<Value>);
 ///
 /// The next page is requested when the last one is used up. Elements that exist from the first to the last page come at
 /// least once, and may come more than once; elements added or deleted meanwhile may come or not. A page lost in a
-/// disconnect is requested again.
+/// disconnect is requested again. When the connection was made again, the scan begins anew, since a cursor means nothing to
+/// a server that has started again: elements come once more. That is done ten times at most.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -42,6 +49,9 @@ pub struct Scan<'a, C, T> {
     /// Where the next page begins; `None` after the last.
     cursor: Option<String>,
     items: VecDeque<T>,
+    /// How often the connection was made again when the scan began, and how often it began anew.
+    reconnects: u64,
+    begun_anew: u32,
     page: Option<Pin<Box<dyn Future<Output = RedisResult<Page>> + Send + 'a>>>,
 }
 
@@ -53,8 +63,17 @@ impl<C, T> fmt::Debug for Scan<'_, C, T> {
 
 impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
     pub(crate) fn new(con: &'a C, name: &'static str, key: impl ToRedisArgs, options: ScanOptions) -> Scan<'a, C, T> {
-        let cursor = Some("0".to_owned());
-        Scan { con, name, key: key.to_redis_args(), options, cursor, items: VecDeque::new(), page: None }
+        Scan {
+            con,
+            name,
+            key: key.to_redis_args(),
+            options,
+            cursor: Some(BEGIN.to_owned()),
+            items: VecDeque::new(),
+            reconnects: con.reconnects(),
+            begun_anew: 0,
+            page: None,
+        }
     }
 
     /// The next item; `None` after the last, and after an error that would come again.
@@ -97,18 +116,38 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
             let page = fetched.and_then(|(cursor, items)| Ok((cursor, T::from_redis_values(items)?)));
             match page {
                 Ok((cursor, items)) => {
-                    self.cursor = Some(cursor).filter(|cursor| cursor != "0");
                     self.items = items.into();
+                    // The cursor of a cluster knows itself what belongs to which node.
+                    let is_of_server = cursor.bytes().all(|byte| byte.is_ascii_digit());
+                    let reconnects = self.con.reconnects();
+                    if is_of_server && std::mem::replace(&mut self.reconnects, reconnects) != reconnects {
+                        if let Err(error) = self.begin_anew() {
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    } else {
+                        self.cursor = Some(cursor).filter(|cursor| cursor != BEGIN);
+                    }
                 }
                 Err(error) => {
-                    // Other errors would come again, and so would those of a connection that is closed for good; but
-                    // after a disconnect the cursor stays valid, since cursors hold no state.
+                    // Other errors would come again, and so would those of a connection that is closed for good.
                     if !error.is_connection_dropped() || error.kind() == ErrorKind::Closed || self.con.is_closed() {
                         self.cursor = None;
                     }
                     return Poll::Ready(Some(Err(error)));
                 }
             }
+        }
+    }
+}
+
+impl<C, T> Scan<'_, C, T> {
+    /// The cursor may be that of a process that is gone.
+    fn begin_anew(&mut self) -> RedisResult<()> {
+        self.begun_anew += 1;
+        self.cursor = Some(BEGIN.to_owned()).filter(|_| self.begun_anew <= ANEW_MAX);
+        match &self.cursor {
+            Some(_) => Ok(()),
+            None => Err(RedisError::new(ErrorKind::Io, "the connection was lost too often for one scan")),
         }
     }
 }

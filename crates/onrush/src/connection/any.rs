@@ -36,6 +36,7 @@ trait Erased: Send + Sync {
     fn command<'a>(&'a self, cmd: &'a Cmd) -> Boxed<'a, Value>;
     fn pipeline<'a>(&'a self, pipeline: &'a Pipeline) -> Boxed<'a, Option<Vec<RedisResult<Value>>>>;
     fn closed(&self) -> bool;
+    fn made_again(&self) -> u64;
 }
 
 impl<C: ConnectionLike> Erased for C {
@@ -49,6 +50,10 @@ impl<C: ConnectionLike> Erased for C {
 
     fn closed(&self) -> bool {
         self.is_closed()
+    }
+
+    fn made_again(&self) -> u64 {
+        self.reconnects()
     }
 }
 
@@ -76,5 +81,9 @@ impl ConnectionLike for AnyConnection {
 
     fn is_closed(&self) -> bool {
         self.0.closed()
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.0.made_again()
     }
 }

@@ -91,6 +91,10 @@ impl Tally {
         add(&self.replies, replies);
     }
 
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn reconnect(&self) {
         add(&self.reconnects, 1);
     }

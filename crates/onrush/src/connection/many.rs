@@ -89,4 +89,8 @@ impl ConnectionLike for Connections {
     fn is_closed(&self) -> bool {
         self.own.is_closed()
     }
+
+    fn reconnects(&self) -> u64 {
+        self.own.reconnects()
+    }
 }

@@ -57,6 +57,12 @@ pub trait ConnectionLike: Send + Sync {
     fn is_closed(&self) -> bool {
         false
     }
+
+    /// How often it was made again after it was lost. What belongs to one process of the server, such as the cursor of a
+    /// [`Scan`](crate::Scan), may have lost its meaning each time.
+    fn reconnects(&self) -> u64 {
+        0
+    }
 }
 
 /// A connection to one server, shared by cloning; a clone costs one reference count.
@@ -482,6 +488,10 @@ impl ConnectionLike for Connection {
 
     fn is_closed(&self) -> bool {
         self.inner.shared.is_closed()
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.inner.shared.tally.reconnects()
     }
 }
 

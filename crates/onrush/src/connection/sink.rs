@@ -36,6 +36,9 @@ impl Broken {
     }
 }
 
+/// A reply of so many bytes is large.
+const LARGE: usize = 4096;
+
 /// The result of a batch: its replies, and the reason if some are missing.
 #[derive(Debug)]
 pub(crate) struct BatchOutcome {
@@ -326,7 +329,10 @@ impl Entry {
     pub(crate) fn reply(&mut self, value: Value) -> Progress {
         match &mut self.sink {
             Sink::Batch(batch) => {
-                batch.replies.push(value);
+                // Large ones that nobody waits for any more are not gathered.
+                let is_unwanted =
+                    matches!(&value, Value::BulkString(bytes) if bytes.len() >= LARGE) && batch.done.is_closed();
+                batch.replies.push(if is_unwanted { Value::Nil } else { value });
                 batch.left -= 1;
                 if batch.left > 0 {
                     return Progress::More;

@@ -20,7 +20,7 @@ use crate::link::{End, Link};
 use crate::observe::ConnectionEvent;
 use crate::values::value::{PushInfo, PushKind, Value};
 
-/// Ticks of the connection's clock per shortest time limit: a timeout is at most 1/8 late.
+/// Ticks of the connection's clock per shortest time limit: a timeout is at most a quarter late.
 const TICKS: u32 = 8;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -42,8 +42,9 @@ struct Clock {
     period: Duration,
     sleep: Pin<Box<Sleep>>,
     now: u32,
-    /// When the last bytes of a reply came.
+    /// When the last bytes came, and the last bytes of a reply.
     heard: u32,
+    replied: u32,
     /// How many ticks a reply may take.
     timeout: Option<u32>,
     /// After how many ticks of silence to check that the server is still there.
@@ -72,6 +73,7 @@ impl Clock {
             sleep: Box::pin(tokio::time::sleep(period)),
             now: 0,
             heard: 0,
+            replied: 0,
             timeout: timeout.map(ticks),
             ping: ping.map(ticks),
             probe: None,
@@ -220,9 +222,8 @@ impl Driver {
         let backoff = self.backoff.as_ref();
         shared.note_connection();
         if let Some(clock) = clock {
-            clock.heard = clock.now;
+            (clock.heard, clock.replied) = (clock.now, clock.now);
             clock.probe = None;
-            clock.restart();
         }
         poll_fn(|cx| {
             loop {
@@ -238,10 +239,14 @@ impl Driver {
                 }
                 clock.now = shared.tick();
                 let paused = link.poll_paused(shared, cx);
-                if link.take_heard() || paused {
+                let heard = link.take_heard();
+                if heard.any || paused {
                     clock.heard = clock.now;
                 }
-                if link.oldest_tick().is_some_and(|tick| clock.is_overdue(tick) && clock.is_overdue(clock.heard)) {
+                if heard.reply || paused {
+                    clock.replied = clock.now;
+                }
+                if link.oldest_tick().is_some_and(|tick| clock.is_overdue(tick) && clock.is_overdue(clock.replied)) {
                     // Commands that have waited in the queue for as long have timed out too; the rest may go over the
                     // next link.
                     let error = timed_out();
@@ -270,6 +275,9 @@ impl Driver {
         // A server that is loading its data is there: that is no failed attempt.
         let mut loading = 0;
         loop {
+            if self.shared.is_deserted() {
+                return Ok(None);
+            }
             if loading == 0 && backoff.attempts_max.is_some_and(|max| *attempts >= max.max(1)) {
                 return Err(cause);
             }
@@ -306,8 +314,8 @@ async fn with_expiry<T>(
     // Without a limit the clock only checks whether a user is left.
     let mut idle = Clock::new(Some(Duration::from_secs(1)), None);
     let expires = clock.is_some();
+    // It goes on from one attempt to the next: attempts may all be shorter than its period.
     let Some(clock) = clock.as_mut().or(idle.as_mut()) else { return Some(future.await) };
-    clock.restart();
     loop {
         tokio::select! {
             output = &mut future => return Some(output),

@@ -5,6 +5,7 @@ pub(crate) mod backoff;
 pub(crate) mod connector;
 pub(crate) mod credentials;
 pub(crate) mod driver;
+mod feed;
 pub(crate) mod net;
 pub(crate) mod parse;
 pub(crate) mod push;
@@ -67,8 +68,10 @@ pub(crate) struct Link {
     woken: bool,
     /// How often that was done for the next write.
     yields: u32,
-    /// Whether a reply, or a part of one, has come since the last [`take_heard`](Link::take_heard).
-    heard: bool,
+    /// What has come since the last [`take_heard`](Link::take_heard).
+    heard: Heard,
+    /// How many messages have come that no command asked for.
+    pushes: u64,
     /// How many replies have come since the link is driven.
     replies: u64,
     /// Whether the link belongs to a lease, which needs that number.
@@ -107,7 +110,8 @@ impl Link {
             unsettled: Unsettled::default(),
             woken: false,
             yields: 0,
-            heard: false,
+            heard: Heard::default(),
+            pushes: 0,
             replies: 0,
             leased,
             must_lead: false,
@@ -253,7 +257,8 @@ impl Link {
             Poll::Ready(Ok(n)) => {
                 // While the command of the next reply is being written, bytes taken by the peer are the only possible
                 // progress.
-                self.heard |= self.inflight.front().is_some_and(|next| self.written < self.settled + next.len as u64);
+                let is_due = self.inflight.front().is_some_and(|next| self.written < self.settled + next.len as u64);
+                self.heard = Heard { any: self.heard.any || is_due, reply: self.heard.reply || is_due };
                 self.output_at += n;
                 self.written += n as u64;
                 self.unflushed = true;
@@ -304,10 +309,12 @@ impl Link {
             return Err(closed_by_server());
         }
         self.input_end += n;
-        self.heard = true;
-        let before = self.replies;
+        let (before, pushes) = (self.replies, self.pushes);
         let dispatched = self.dispatch(shared);
         shared.tally.received(n, self.replies - before);
+        self.heard.any = true;
+        // A part of a reply counts, messages that come meanwhile do not.
+        self.heard.reply |= self.replies > before || self.pushes == pushes;
         dispatched?;
         if self.is_demoted {
             return Err(no_primary("the server is no primary any more"));
@@ -398,7 +405,10 @@ impl Link {
                 let progress = front.confirmed();
                 self.settle(progress);
             }
-            _ => shared.outlet.send(push),
+            _ => {
+                self.pushes += 1;
+                shared.outlet.send(push);
+            }
         }
     }
 
@@ -424,8 +434,8 @@ impl Link {
         self.replies
     }
 
-    /// Whether anything came since this was last asked.
-    pub(crate) fn take_heard(&mut self) -> bool {
+    /// What came since this was last asked.
+    pub(crate) fn take_heard(&mut self) -> Heard {
         std::mem::take(&mut self.heard)
     }
 
@@ -504,6 +514,15 @@ impl Drop for Link {
         let error = RedisError::closed();
         self.inflight.drain(..).for_each(|entry| entry.fail(&error, usize::MAX));
     }
+}
+
+/// What has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    /// Any bytes.
+    pub any: bool,
+    /// A reply or a part of one.
+    pub reply: bool,
 }
 
 /// The result of trying to write.

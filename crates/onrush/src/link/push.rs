@@ -1,12 +1,13 @@
 //! Where push messages go.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use tokio::sync::broadcast;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::link::feed::{Feed, Received, Receiver};
 use crate::values::value::{PushInfo, PushKind, Value};
 
 /// How many messages may wait for a slow reader. On a connection for subscriptions, the socket is then left unread,
@@ -14,7 +15,7 @@ use crate::values::value::{PushInfo, PushKind, Value};
 /// the oldest messages are dropped.
 pub const PUSHES_MAX: usize = 1024;
 
-/// How many bytes of messages may wait on a connection for subscriptions before its socket is left unread.
+/// How many bytes of messages may wait: as [`PUSHES_MAX`], but for one message that is larger.
 pub const PUSHES_BYTES_MAX: usize = 16 << 20;
 
 /// While a command is in flight the socket is read on, whoever reads the messages. From so many times the two limits on,
@@ -25,8 +26,8 @@ const DROPPED_FROM: usize = 4;
 #[derive(Debug)]
 pub(crate) enum Outlet {
     /// To all listeners. One that falls behind loses the oldest messages and gets [`PushKind::Lagged`]; no reply waits
-    /// for it. `None` when the connection is closed: that ends every listener.
-    Broadcast(Mutex<Option<broadcast::Sender<PushInfo>>>),
+    /// for it.
+    Broadcast(Arc<Feed>),
     /// To one reader, which gets all messages: while it is behind, the connection is not read, unless a reply is due.
     Lossless(Mutex<Channel>),
 }
@@ -44,7 +45,7 @@ pub(crate) struct Channel {
 
 impl Outlet {
     pub(crate) fn broadcast() -> Outlet {
-        Outlet::Broadcast(Mutex::new(Some(broadcast::Sender::new(PUSHES_MAX))))
+        Outlet::Broadcast(Arc::default())
     }
 
     pub(crate) fn lossless() -> Outlet {
@@ -58,12 +59,7 @@ impl Outlet {
 
     pub(crate) fn send(&self, push: PushInfo) {
         match self {
-            Outlet::Broadcast(sender) => {
-                if let Some(sender) = &*sender.lock() {
-                    // It is no error if nothing listens.
-                    let _ = sender.send(push);
-                }
-            }
+            Outlet::Broadcast(feed) => feed.send(push),
             Outlet::Lossless(channel) => channel.lock().add(push),
         }
     }
@@ -85,7 +81,7 @@ impl Outlet {
     /// Whether somebody listens to the pushes of a connection that others use for their replies.
     pub(crate) fn has_listeners(&self) -> bool {
         match self {
-            Outlet::Broadcast(sender) => sender.lock().as_ref().is_some_and(|sender| sender.receiver_count() > 0),
+            Outlet::Broadcast(feed) => feed.has_receivers(),
             Outlet::Lossless(_) => true,
         }
     }
@@ -125,7 +121,7 @@ impl Outlet {
     /// Ends every receiver after its unread messages.
     pub(crate) fn close(&self) {
         match self {
-            Outlet::Broadcast(sender) => *sender.lock() = None,
+            Outlet::Broadcast(feed) => feed.close(),
             Outlet::Lossless(channel) => {
                 let mut channel = channel.lock();
                 channel.closed = true;
@@ -182,14 +178,14 @@ impl Channel {
 /// other pushes of the server. RESP3 only.
 #[derive(Debug)]
 pub struct Pushes {
-    receiver: broadcast::Receiver<PushInfo>,
+    receiver: Receiver,
 }
 
 impl Pushes {
     pub(crate) fn new(outlet: &Outlet) -> RedisResult<Pushes> {
         match outlet {
-            Outlet::Broadcast(sender) => match &*sender.lock() {
-                Some(sender) => Ok(Pushes { receiver: sender.subscribe() }),
+            Outlet::Broadcast(feed) => match feed.subscribe() {
+                Some(receiver) => Ok(Pushes { receiver }),
                 None => Err(RedisError::closed()),
             },
             Outlet::Lossless(_) => {
@@ -199,27 +195,28 @@ impl Pushes {
     }
 
     /// The next message, or `None` at the end, when the connection is closed for good. A reader more than
-    /// [`PUSHES_MAX`] messages behind gets [`PushKind::Lagged`] with the number of missed messages: a cache must then
+    /// [`PUSHES_MAX`] messages or [`PUSHES_BYTES_MAX`] behind gets [`PushKind::Lagged`] with the number of missed messages: a cache must then
     /// be dropped as a whole.
     pub async fn recv(&mut self) -> Option<PushInfo> {
-        match self.receiver.recv().await {
-            Ok(push) => Some(push),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(lagged(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
+        passed(self.receiver.recv().await)
     }
 
     /// The next message if one is there already.
     pub fn try_recv(&mut self) -> Option<PushInfo> {
-        match self.receiver.try_recv() {
-            Ok(push) => Some(push),
-            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(lagged(missed)),
-            Err(_) => None,
-        }
+        passed(self.receiver.try_recv())
     }
 }
 
-fn memory_len(push: &PushInfo) -> usize {
+fn passed(received: Received) -> Option<PushInfo> {
+    match received {
+        Received::Message(push) => Some(push),
+        Received::Lagged(missed) => Some(lagged(missed)),
+        Received::Empty | Received::Closed => None,
+    }
+}
+
+/// The memory that a message takes, in bytes.
+pub(crate) fn memory_len(push: &PushInfo) -> usize {
     size_of::<PushInfo>() + push.data.iter().map(Value::memory_len).sum::<usize>()
 }
 

@@ -199,7 +199,7 @@ impl<'a> Replies<'a> {
             std::future::poll_fn(|cx| self.poll_answer(cx).map(drop)).await;
             summary = self.window.state.lock().summary.clone();
         }
-        if let Some(error) = self.failed {
+        if let Some(error) = self.failed.take() {
             summary.replies += self.dropped;
             (0..self.dropped).for_each(|nth| summary.add_error(self.index + nth, error.clone()));
         }
@@ -323,7 +323,7 @@ impl<'a> Replies<'a> {
                 Box::new(Again { bytes: packed.bytes().to_vec(), idempotent, retries_left: self.retries_max })
             }),
             scripts: self.pending.scripts().to_vec(),
-            replies: Vec::with_capacity(if self.window.keeps { count } else { 0 }),
+            replies: Vec::with_capacity(if self.window.keeps() { count } else { 0 }),
             window: self.window.clone(),
         };
         let pushed = self.shared.push(packed, false, self.pending.scripts(), Sink::Part(Box::new(part)));
@@ -343,6 +343,12 @@ impl<'a> Replies<'a> {
         self.source = None;
         self.dropped = self.pending.len() as u64;
         self.pending.clear();
+    }
+}
+
+impl Drop for Replies<'_> {
+    fn drop(&mut self) {
+        self.window.abandon();
     }
 }
 

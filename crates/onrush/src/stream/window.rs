@@ -1,6 +1,7 @@
 //! How much of a stream may be under way: its commands, and the memory of their replies.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ impl Default for WindowSize {
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Whether replies are kept to be taken, or only counted.
-    pub(super) keeps: bool,
+    keeps: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -100,6 +101,8 @@ pub(super) struct State {
     /// The memory that `replies` take.
     reply_bytes: usize,
     sizes: ReplySizes,
+    /// Commands have failed without a reply of the server.
+    has_failed: bool,
     pub summary: Summary,
     waker: Option<Waker>,
 }
@@ -163,19 +166,25 @@ pub(crate) struct News {
 
 impl Window {
     pub(super) fn new(keeps: bool) -> Window {
-        Window { keeps, state: Mutex::default() }
+        Window { keeps: AtomicBool::new(keeps), state: Mutex::default() }
+    }
+
+    /// Nobody is left to take replies: those that are there and those to come go.
+    pub(super) fn abandon(&self) {
+        self.keeps.store(false, Ordering::Relaxed);
+        self.state.lock().replies = VecDeque::new();
     }
 
     /// Whether replies are kept to be taken.
     #[inline]
     pub(crate) fn keeps(&self) -> bool {
-        self.keeps
+        self.keeps.load(Ordering::Relaxed)
     }
 
     /// Takes the reply to command `index` of the stream; replies to keep gather in `replies` until they are published.
     #[inline]
     pub(crate) fn add(&self, reply: RedisResult<Value>, index: u64, replies: &mut Vec<RedisResult<Value>>) {
-        if self.keeps {
+        if self.keeps() {
             replies.push(reply);
         } else if let Err(error) = reply {
             self.state.lock().summary.add_error(index, error);
@@ -191,11 +200,15 @@ impl Window {
         state.commands -= news.answered;
         state.summary.replies += news.answered as u64;
         state.sizes.add(news.measured, news.bytes);
-        if self.keeps {
+        // Looked at under the lock, behind which an abandoned window stays empty.
+        if self.keeps() {
             state.reply_bytes += news.bytes;
             state.replies.extend(replies.drain(..));
             state.wake();
+        } else {
+            replies.clear();
         }
+        state.has_failed |= news.answered > news.measured;
     }
 
     /// Notes that so many bytes of commands are no longer under way.
@@ -215,8 +228,11 @@ pub(super) struct Room {
 impl State {
     /// What the window has room for; `None` until half of it is free, so that parts do not become tiny.
     pub(super) fn room(&self, size: WindowSize) -> Option<Room> {
-        let (under_way, trusted) = (self.commands + self.replies.len(), self.sizes.trusted());
-        let expected_bytes = self.reply_bytes.saturating_add(self.commands.saturating_mul(self.sizes.mean_bytes));
+        // Where there is no server, no reply is large, and few at a time would take a timeout each.
+        let trusted = if self.has_failed { usize::MAX } else { self.sizes.trusted() };
+        let under_way = self.commands + self.replies.len();
+        let mean_bytes = if self.has_failed && self.sizes.measured == 0 { 1 } else { self.sizes.mean_bytes };
+        let expected_bytes = self.reply_bytes.saturating_add(self.commands.saturating_mul(mean_bytes));
         let is_full = under_way > size.commands / 2
             || self.bytes > size.bytes / 2
             || self.commands > trusted / 2
@@ -224,7 +240,7 @@ impl State {
         if is_full {
             return None;
         }
-        let expected = (size.reply_bytes - expected_bytes) / self.sizes.mean_bytes;
+        let expected = (size.reply_bytes - expected_bytes) / mean_bytes;
         let commands = (size.commands - under_way).min(trusted - self.commands).min(expected.max(1));
         Some(Room { bytes: size.bytes - self.bytes, commands })
     }
