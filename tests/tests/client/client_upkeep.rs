@@ -202,38 +202,47 @@ fn all_of_several_connections_close_even_if_nobody_waits_for_the_first() {
 }
 
 #[test]
-fn a_scan_begins_anew_when_the_connection_was_made_again() {
-    run(async {
-        let page = |cursor: &str, key: &str| {
-            let len = cursor.len();
-            Answer::Say(format!("*2\r\n${len}\r\n{cursor}\r\n*1\r\n$1\r\n{key}\r\n"))
-        };
-        let fake = Fake::start(move |connection, line| match (connection, line) {
-            (_, "SCAN 0") => page("17", "a"),
-            (0, "SCAN 17") => Answer::HangUp,
-            (1, "SCAN 17") => page("0", "b"),
-            _ => Answer::Say(format!("-ERR not expected: {line}\r\n")),
+fn a_scan_goes_on_at_the_same_process_and_begins_anew_at_another() {
+    let page = |cursor: &str, key: &str| {
+        let len = cursor.len();
+        Answer::Say(format!("*2\r\n${len}\r\n{cursor}\r\n*1\r\n$1\r\n{key}\r\n"))
+    };
+    let info = |run_id: &str| Answer::Say(format!("${}\r\nrun_id:{run_id}\r\n", run_id.len() + 7));
+    for (now, rest) in [(Some("0abc"), &["b"][..]), (Some("0abd"), &["b", "a", "b"]), (None, &["b", "a", "b"])] {
+        run(async move {
+            let fake = Fake::start(move |connection, line| match (connection, line) {
+                (_, "SCAN 0") => page("17", "a"),
+                (0, "INFO server") => info("0abc"),
+                (1, "INFO server") => now.map_or_else(|| Answer::Say("-NOPERM\r\n".into()), info),
+                (0, "SCAN 17") => Answer::HangUp,
+                (1, "SCAN 17") => page("0", "b"),
+                _ => Answer::Say(format!("-ERR not expected: {line}\r\n")),
+            })
+            .await;
+            let con = fake.connect(ConnectionConfig::new()).await;
+            let mut keys = con.scan::<String>();
+            assert_eq!(keys.next_item().await.unwrap().unwrap(), "a");
+            // Given up in the middle of a page, it goes on with that page.
+            let polled_once = std::future::poll_fn(|cx| {
+                let next = std::pin::pin!(keys.next_item());
+                std::task::Poll::Ready(next.poll(cx).is_pending())
+            });
+            assert!(polled_once.await);
+            for key in rest {
+                assert_eq!(keys.next_item().await.unwrap().unwrap(), *key);
+            }
+            assert!(keys.next_item().await.is_none());
+            assert_eq!(con.counters().retries, 1);
+        });
+    }
+    run(async move {
+        // Without a connection that comes back there is an error, and the page may be asked for once more.
+        let fake = Fake::start(move |_, line| match line {
+            "SCAN 0" => page("17", "a"),
+            "INFO server" => info("0abc"),
+            _ => Answer::HangUp,
         })
         .await;
-        let con = fake.connect(ConnectionConfig::new()).await;
-        let mut keys = con.scan::<String>();
-        assert_eq!(keys.next_item().await.unwrap().unwrap(), "a");
-        // Given up in the middle of a page, it goes on with that page.
-        let polled_once = std::future::poll_fn(|cx| {
-            let next = std::pin::pin!(keys.next_item());
-            std::task::Poll::Ready(next.poll(cx).is_pending())
-        });
-        assert!(polled_once.await);
-        // The cursor may be that of a process that is gone.
-        for key in ["b", "a", "b"] {
-            assert_eq!(keys.next_item().await.unwrap().unwrap(), key);
-        }
-        assert!(keys.next_item().await.is_none());
-        assert_eq!(con.counters().retries, 1);
-        drop(keys);
-
-        // Without a connection that comes back there is an error, and the page may be asked for once more.
-        let fake = Fake::start(move |_, line| if line == "SCAN 0" { page("17", "a") } else { Answer::HangUp }).await;
         let con = fake.connect(ConnectionConfig::new().set_retries_max(1)).await;
         let mut keys = con.scan::<String>();
         assert_eq!(keys.next_item().await.unwrap().unwrap(), "a");

@@ -222,8 +222,4 @@ impl ConnectionLike for ClusterConnection {
     fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
-
-    fn reconnects(&self) -> u64 {
-        self.counters().reconnects
-    }
 }

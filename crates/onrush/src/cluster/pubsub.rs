@@ -280,7 +280,7 @@ impl ClusterPubSub {
                 Err(error) => self.note_failure(target, &error),
             }
         }
-        if was_missing {
+        if was_missing || self.is_in_gap {
             self.end_gap();
         }
     }
@@ -354,15 +354,21 @@ impl ClusterPubSub {
         let Some(push) = push else {
             let gone = self.subscribers.remove(index).node.number;
             self.lost.remove(&gone);
-            self.wanted.values_mut().filter(|at| **at == Some(gone)).for_each(|at| *at = None);
+            let of_it = self.wanted.values_mut().filter(|at| **at == Some(gone));
+            let lost = of_it.map(|at| *at = None).count();
             self.home = self.home.take().filter(|home| home.number != gone);
-            return self.lose();
+            if lost > 0 {
+                self.lose();
+            }
+            return;
         };
         let number = self.subscribers[index].node.number;
         match push.kind {
             PushKind::Disconnection => {
-                self.lost.insert(number);
-                self.lose();
+                if self.wanted.values().any(|at| *at == Some(number)) {
+                    self.lost.insert(number);
+                    self.lose();
+                }
             }
             PushKind::Resubscribed => {
                 self.lost.remove(&number);

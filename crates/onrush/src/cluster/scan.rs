@@ -3,8 +3,8 @@
 //! The cursor says all that is known: which node is at work and with which cursor of its own, which slots are done, and
 //! which slots the node had when it began. A slot is done when the same node has had it from the beginning of its scan to
 //! the end, and still has it when all others are done. So slots that have moved meanwhile, or whose keys were moving, are
-//! scanned again at their new node. Where a node's connection was made again, its part begins anew: it may be another
-//! process, to which the cursor means nothing.
+//! scanned again at their new node. Where a node has started again, its part begins anew: the cursor means nothing to the
+//! new process.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -34,6 +34,8 @@ struct Visit {
     /// The node's own cursor, and how often its connection had been made again by then.
     cursor: u64,
     reconnects: u64,
+    /// What its process calls itself; empty if it does not say.
+    run_id: String,
     /// The slots that it had when its scan began.
     had: SlotSet,
 }
@@ -111,7 +113,7 @@ impl Cursor {
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.node {
-            Some(Visit { cursor, reconnects, .. }) => write!(f, "{cursor}.{reconnects}@")?,
+            Some(Visit { cursor, reconnects, run_id, .. }) => write!(f, "{cursor}.{reconnects}.{run_id}@")?,
             None => f.write_str("0@")?,
         }
         for (nth, (addr, slots)) in self.done.iter().enumerate() {
@@ -143,10 +145,13 @@ impl FromStr for Cursor {
         let (done, node) = rest.split_once('/').map_or((rest, None), |(done, node)| (done, Some(node)));
         let done = done.split(';').filter(|part| !part.is_empty()).map(slots_at).collect::<Result<_, _>>()?;
         let Some(node) = node else { return Ok(Cursor { done, node: None }) };
-        let (cursor, reconnects) = cursor.split_once('.').ok_or(())?;
+        let mut parts = cursor.splitn(3, '.');
+        let mut part = || parts.next().ok_or(());
+        let (cursor, reconnects, run_id) = (part()?, part()?, part()?.to_owned());
         let (addr, had) = slots_at(node)?;
         let number = |text: &str| text.parse::<u64>().map_err(drop);
-        Ok(Cursor { done, node: Some(Visit { addr, cursor: number(cursor)?, reconnects: number(reconnects)?, had }) })
+        let (cursor, reconnects) = (number(cursor)?, number(reconnects)?);
+        Ok(Cursor { done, node: Some(Visit { addr, cursor, reconnects, run_id, had }) })
     }
 }
 
@@ -159,16 +164,17 @@ impl Inner {
         let Some((node, mut visit)) = self.visit(&cursor).await? else {
             return Ok(page(&None, Value::Array(Vec::new())));
         };
-        let reconnects = || node.opened().map_or(0, |connection| connection.counters().reconnects);
-        if visit.reconnects != reconnects() {
-            (visit.cursor, visit.reconnects) = (0, reconnects());
+        if visit.reconnects != reconnects(&node) {
+            self.look_again(&node, &mut visit).await;
         }
         let own = visit.cursor.to_string();
         let forwarded: Vec<&[u8]> =
             [b"SCAN".as_slice(), own.as_bytes()].into_iter().chain(args.iter().skip(2).copied()).collect();
         let (next, items) = parse_page(send_to(&node, &forwarded).await.map_err(|error| self.passing(error))?)?;
-        let is_same = visit.reconnects == reconnects();
-        let mut cursor = Cursor { node: Some(Visit { cursor: next, ..visit }), ..cursor };
+        visit.cursor = next;
+        let is_same = visit.reconnects == reconnects(&node) || self.look_again(&node, &mut visit).await;
+        let next = visit.cursor;
+        let mut cursor = Cursor { node: Some(visit), ..cursor };
         if next == 0 && is_same {
             self.end_visit(&mut cursor, &node).await?;
         }
@@ -196,8 +202,20 @@ impl Inner {
         };
         let Some(node) = node else { return Ok(None) };
         let had = self.slots_now(&node).await?;
-        let reconnects = node.opened().map_or(0, |connection| connection.counters().reconnects);
-        Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, reconnects, had })))
+        let reconnects = reconnects(&node);
+        let run_id = run_id(&node).await;
+        Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, reconnects, run_id, had })))
+    }
+
+    /// Whether a node whose connection was made again is still the same process; otherwise its part begins anew.
+    async fn look_again(&self, node: &Node, visit: &mut Visit) -> bool {
+        visit.reconnects = reconnects(node);
+        let run_id = run_id(node).await;
+        let is_same = !run_id.is_empty() && run_id == visit.run_id;
+        if !is_same {
+            (visit.cursor, visit.run_id) = (0, run_id);
+        }
+        is_same
     }
 
     /// The first slot that is served and not done.
@@ -239,6 +257,19 @@ impl Inner {
     }
 }
 
+/// How often the connection of a node was made again.
+fn reconnects(node: &Node) -> u64 {
+    node.opened().map_or(0, |connection| connection.counters().reconnects)
+}
+
+/// What the process of a node calls itself; empty if it does not say.
+async fn run_id(node: &Node) -> String {
+    let Ok(Value::BulkString(bytes)) = send_to(node, &[b"INFO", b"server"]).await else { return String::new() };
+    let text = String::from_utf8_lossy(&bytes);
+    let run_id = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
+    run_id.chars().filter(char::is_ascii_hexdigit).collect()
+}
+
 fn bad_cursor() -> RedisError {
     RedisError::new(ErrorKind::Client, "that is no cursor of a scan of this cluster")
 }
@@ -278,7 +309,7 @@ mod tests {
             assert!(text.parse::<SlotSet>().is_err(), "{text}");
         }
         let (one, other) = (Addr { host: "::1".to_owned(), port: 7 }, Addr { host: "here".to_owned(), port: 8 });
-        let visit = Visit { addr: one.clone(), cursor: 12, reconnects: 3, had: set("6-7") };
+        let visit = Visit { addr: one.clone(), cursor: 12, reconnects: 3, run_id: "ab".to_owned(), had: set("6-7") };
         let mut both = Cursor { done: vec![(one.clone(), set("0-5")), (other, set("7-9"))], node: None };
         for cursor in [Cursor { node: Some(visit), ..both.clone() }, both.clone(), Cursor::default()] {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));

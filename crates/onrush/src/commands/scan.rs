@@ -24,12 +24,26 @@ const ANEW_MAX: u32 = 10;
 /// The next cursor and what was found.
 type Page = (String, Vec<Value>);
 
+/// The process of the server to which a cursor belongs.
+#[derive(Clone, Debug)]
+struct Origin {
+    /// How often the connection had been made again when it was asked for.
+    reconnects: u64,
+    /// What the process calls itself; `None` if it does not say.
+    run_id: Option<String>,
+}
+
+/// A page, the process that it is of if there are more, and whether its cursor is that of the pages before.
+type Fetched = (Page, Option<Origin>, bool);
+
 /// A stream of the results of a SCAN, page by page, made by [`scan`](crate::AsyncCommands::scan) and similar methods.
 ///
 /// The next page is requested when the last one is used up. Elements that exist from the first to the last page come at
 /// least once, and may come more than once; elements added or deleted meanwhile may come or not. A page lost in a
-/// disconnect is requested again. When the connection was made again, the scan begins anew, since a cursor means nothing to
-/// a server that has started again: elements come once more. That is done ten times at most.
+/// disconnect is requested again. A cursor means nothing to a server that has started again: then the scan begins anew, and
+/// elements come once more. Whether it has, is known by the `run_id` of `INFO server`, which is asked for once in a scan of
+/// several pages, and after each reconnect; where it is not told, the scan begins anew after each. That is done ten times
+/// at most.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -49,10 +63,10 @@ pub struct Scan<'a, C, T> {
     /// Where the next page begins; `None` after the last.
     cursor: Option<String>,
     items: VecDeque<T>,
-    /// How often the connection was made again when the scan began, and how often it began anew.
-    reconnects: u64,
+    origin: Option<Origin>,
+    /// How often the scan has begun anew.
     begun_anew: u32,
-    page: Option<Pin<Box<dyn Future<Output = RedisResult<Page>> + Send + 'a>>>,
+    page: Option<Pin<Box<dyn Future<Output = RedisResult<Fetched>> + Send + 'a>>>,
 }
 
 impl<C, T> fmt::Debug for Scan<'_, C, T> {
@@ -70,7 +84,7 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
             options,
             cursor: Some(BEGIN.to_owned()),
             items: VecDeque::new(),
-            reconnects: con.reconnects(),
+            origin: None,
             begun_anew: 0,
             page: None,
         }
@@ -108,24 +122,24 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                     let Some(cursor) = &self.cursor else { return Poll::Ready(None) };
                     let mut command = cmd(self.name);
                     command.arg(&self.key).arg(cursor).arg(&self.options).idempotent();
-                    self.page.insert(Box::pin(fetch(self.con, command)))
+                    self.page.insert(Box::pin(fetch(self.con, command, self.origin.clone())))
                 }
             };
             let fetched = ready!(page.as_mut().poll(cx));
             self.page = None;
-            let page = fetched.and_then(|(cursor, items)| Ok((cursor, T::from_redis_values(items)?)));
+            let page = fetched.and_then(|((cursor, items), origin, is_same)| {
+                self.origin = origin;
+                Ok((cursor, T::from_redis_values(items)?, is_same))
+            });
             match page {
-                Ok((cursor, items)) => {
+                Ok((cursor, items, true)) => {
                     self.items = items.into();
-                    // The cursor of a cluster knows itself what belongs to which node.
-                    let is_of_server = cursor.bytes().all(|byte| byte.is_ascii_digit());
-                    let reconnects = self.con.reconnects();
-                    if is_of_server && std::mem::replace(&mut self.reconnects, reconnects) != reconnects {
-                        if let Err(error) = self.begin_anew() {
-                            return Poll::Ready(Some(Err(error)));
-                        }
-                    } else {
-                        self.cursor = Some(cursor).filter(|cursor| cursor != BEGIN);
+                    self.cursor = Some(cursor).filter(|cursor| cursor != BEGIN);
+                }
+                Ok((_, items, false)) => {
+                    self.items = items.into();
+                    if let Err(error) = self.begin_anew() {
+                        return Poll::Ready(Some(Err(error)));
                     }
                 }
                 Err(error) => {
@@ -144,6 +158,7 @@ impl<C, T> Scan<'_, C, T> {
     /// The cursor may be that of a process that is gone.
     fn begin_anew(&mut self) -> RedisResult<()> {
         self.begun_anew += 1;
+        self.origin = None;
         self.cursor = Some(BEGIN.to_owned()).filter(|_| self.begun_anew <= ANEW_MAX);
         match &self.cursor {
             Some(_) => Ok(()),
@@ -152,8 +167,30 @@ impl<C, T> Scan<'_, C, T> {
     }
 }
 
-async fn fetch(con: &impl ConnectionLike, command: Cmd) -> RedisResult<Page> {
-    from_redis_value(con.send_command(&command).await?)
+async fn fetch(con: &impl ConnectionLike, command: Cmd, origin: Option<Origin>) -> RedisResult<Fetched> {
+    let reconnects = origin.as_ref().map_or_else(|| con.reconnects(), |origin| origin.reconnects);
+    let page: Page = from_redis_value(con.send_command(&command).await?)?;
+    // The cursor of a cluster knows itself what belongs to which node.
+    let is_of_server = page.0.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = origin.is_none() && page.0 == BEGIN;
+    if !is_of_server || con.reconnects() == reconnects && (origin.is_some() || is_whole) {
+        return Ok((page, origin, true));
+    }
+    let run_id = run_id(con).await;
+    let now = con.reconnects();
+    let is_same = match &origin {
+        _ if now == reconnects => true,
+        Some(origin) => run_id.is_some() && run_id == origin.run_id,
+        None => false,
+    };
+    Ok((page, Some(Origin { reconnects: now, run_id }), is_same))
+}
+
+async fn run_id(con: &impl ConnectionLike) -> Option<String> {
+    let mut info = cmd("INFO");
+    info.arg("server").idempotent();
+    let text: String = from_redis_value(con.send_command(&info).await.ok()?).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned)
 }
 
 impl<C: ConnectionLike, T: FromRedisValue + Unpin> Stream for Scan<'_, C, T> {

@@ -82,7 +82,7 @@ impl ConnectionConfig {
 
     /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
     /// that a command may wait to be sent while there is no connection, and that the making of a leased connection is
-    /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most 1/8 late. Commands that were not
+    /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most a quarter late. Commands that were not
     /// sent, or that are [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts
     /// the time anew.
     pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {

@@ -41,6 +41,8 @@ pub struct PubSubStream {
     gap: bool,
     /// Whether the gap that was told last has ended already.
     ended: bool,
+    /// Whether the connection is lost, and the subscriptions are not all there again.
+    is_lost: bool,
 }
 
 /// What comes to a [`PubSub`].
@@ -179,7 +181,7 @@ impl PubSub {
     pub(crate) fn new(connection: Connection) -> PubSub {
         PubSub {
             sink: PubSubSink { connection: connection.clone() },
-            stream: PubSubStream { connection, gap: false, ended: false },
+            stream: PubSubStream { connection, gap: false, ended: false, is_lost: false },
         }
     }
 
@@ -261,10 +263,12 @@ impl PubSubStream {
             };
             if matches!(push.kind, PushKind::Disconnection | PushKind::Lagged(_)) {
                 self.gap = true;
-                self.ended = push.kind != PushKind::Disconnection;
+                self.is_lost |= push.kind == PushKind::Disconnection;
+                self.ended = !self.is_lost;
                 return Poll::Ready(Some(PubSubEvent::Gap));
             }
             if push.kind == PushKind::Resubscribed {
+                self.is_lost = false;
                 return Poll::Ready(Some(PubSubEvent::Resubscribed));
             }
             if let Some((name, error)) = refusal(&push) {

@@ -76,4 +76,8 @@ impl<C: ConnectionLike> ConnectionLike for WithTimeout<'_, C> {
     fn is_closed(&self) -> bool {
         self.con.is_closed()
     }
+
+    fn reconnects(&self) -> u64 {
+        self.con.reconnects()
+    }
 }

@@ -70,8 +70,8 @@ pub(crate) struct Link {
     yields: u32,
     /// What has come since the last [`take_heard`](Link::take_heard).
     heard: Heard,
-    /// How many messages have come that no command asked for.
-    pushes: u64,
+    /// How the value begins of which a part has come.
+    unfinished: Option<u8>,
     /// How many replies have come since the link is driven.
     replies: u64,
     /// Whether the link belongs to a lease, which needs that number.
@@ -111,7 +111,7 @@ impl Link {
             woken: false,
             yields: 0,
             heard: Heard::default(),
-            pushes: 0,
+            unfinished: None,
             replies: 0,
             leased,
             must_lead: false,
@@ -309,12 +309,12 @@ impl Link {
             return Err(closed_by_server());
         }
         self.input_end += n;
-        let (before, pushes) = (self.replies, self.pushes);
+        let before = self.replies;
         let dispatched = self.dispatch(shared);
         shared.tally.received(n, self.replies - before);
         self.heard.any = true;
         // A part of a reply counts, messages that come meanwhile do not.
-        self.heard.reply |= self.replies > before || self.pushes == pushes;
+        self.heard.reply |= self.replies > before || self.unfinished.is_some_and(|kind| kind != b'>');
         dispatched?;
         if self.is_demoted {
             return Err(no_primary("the server is no primary any more"));
@@ -326,7 +326,12 @@ impl Link {
     fn dispatch(&mut self, shared: &Shared) -> RedisResult<()> {
         loop {
             self.take_small(shared);
-            let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? else { break };
+            let start = self.input_at;
+            let Some(value) = self.parser.next(&self.input[..self.input_end], &mut self.input_at)? else {
+                self.unfinished = self.unfinished.or_else(|| self.input[start..self.input_end].first().copied());
+                break;
+            };
+            self.unfinished = None;
             match value {
                 Value::Push(push) => self.push(shared, *push),
                 Value::Array(parts) if shared.outlet.is_lossless() && is_resp2_push(&parts) => {
@@ -405,10 +410,7 @@ impl Link {
                 let progress = front.confirmed();
                 self.settle(progress);
             }
-            _ => {
-                self.pushes += 1;
-                shared.outlet.send(push);
-            }
+            _ => shared.outlet.send(push),
         }
     }
 

@@ -101,8 +101,8 @@ pub(super) struct State {
     /// The memory that `replies` take.
     reply_bytes: usize,
     sizes: ReplySizes,
-    /// Commands have failed without a reply of the server.
-    has_failed: bool,
+    /// How many commands have failed without a reply of the server.
+    failed: usize,
     pub summary: Summary,
     waker: Option<Waker>,
 }
@@ -208,7 +208,7 @@ impl Window {
         } else {
             replies.clear();
         }
-        state.has_failed |= news.answered > news.measured;
+        state.failed = state.failed.saturating_add(news.answered - news.measured);
     }
 
     /// Notes that so many bytes of commands are no longer under way.
@@ -228,10 +228,13 @@ pub(super) struct Room {
 impl State {
     /// What the window has room for; `None` until half of it is free, so that parts do not become tiny.
     pub(super) fn room(&self, size: WindowSize) -> Option<Room> {
-        // Where there is no server, no reply is large, and few at a time would take a timeout each.
-        let trusted = if self.has_failed { usize::MAX } else { self.sizes.trusted() };
+        // Where there is no server, few at a time would take a timeout each: twice as many each time.
+        let trusted = self.sizes.trusted().max(self.failed.saturating_mul(2));
         let under_way = self.commands + self.replies.len();
-        let mean_bytes = if self.has_failed && self.sizes.measured == 0 { 1 } else { self.sizes.mean_bytes };
+        let mean_bytes = match self.sizes.measured {
+            0 => (FIRST_REPLY_BYTES * FIRST_COMMANDS / trusted.max(1)).max(1),
+            _ => self.sizes.mean_bytes,
+        };
         let expected_bytes = self.reply_bytes.saturating_add(self.commands.saturating_mul(mean_bytes));
         let is_full = under_way > size.commands / 2
             || self.bytes > size.bytes / 2
