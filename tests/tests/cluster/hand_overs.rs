@@ -208,6 +208,19 @@ fn a_replica_of_a_target_that_dies_has_what_its_primary_has_just_taken() {
     assert_eq!(replica.text(&format!("GET {key}")), "2");
 }
 
+/// What came from it is as good as it was.
+#[test]
+fn a_replica_takes_over_from_a_primary_that_dies_as_its_address_changes() {
+    let nodes = Nodes::form(3, 3, |_| None, &[]);
+    let (primary, replica) = (&nodes.0[1], &nodes.0[4]);
+    // Nobody is there.
+    let port = Port::choose();
+    assert_eq!(primary.text(&format!("CONFIG SET cluster-announce-port {}", port.number())), "OK");
+    replica.server.expect_log(&format!("This replica follows 127.0.0.1:{} from now on", port.number()));
+    primary.server.signal("KILL");
+    wait_until("the replica has taken over", || replica.text("INFO replication").contains("role:master"));
+}
+
 #[test]
 fn a_target_that_reads_nothing_more_is_given_up_also_over_tls() {
     for is_encrypted in [false, true] {

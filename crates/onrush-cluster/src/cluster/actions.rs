@@ -88,6 +88,8 @@ pub enum Action {
     ReplicaOf {
         /// The primary.
         node: NodeId,
+        /// Whether it was that before: what came from it is as good as it was.
+        is_same: bool,
         /// Its IP address.
         ip: String,
         /// Its port without TLS; 0: it has none, or it is not known.

@@ -119,10 +119,12 @@ impl Cluster {
         if is_unknown || wanted == self.followed {
             return None;
         }
-        self.followed.clone_from(&wanted);
+        let before = std::mem::replace(&mut self.followed, wanted.clone()).map(|followed| followed.node);
         Some(match wanted {
             None => Action::Primary,
-            Some(Followed { node, ip, port, tls_port }) => Action::ReplicaOf { node, ip, port, tls_port },
+            Some(Followed { node, ip, port, tls_port }) => {
+                Action::ReplicaOf { node, is_same: before == Some(node), ip, port, tls_port }
+            }
         })
     }
 

@@ -20,6 +20,7 @@ use super::link_timeout;
 use super::links::{Destination, EVENTS_MAX, Event, Link};
 use super::slots::{Change, Holding, Slots, Telling};
 use crate::process::server::Server;
+use crate::replica::Request;
 
 /// How often the state is told that time passes.
 const TICK: Duration = Duration::from_millis(100);
@@ -285,10 +286,12 @@ impl Bus {
                     links.into_iter().for_each(|id| self.send(id, &bytes));
                 }
                 Action::Save { .. } | Action::Routes | Action::TellReplicas { .. } => {}
-                Action::Primary => change.role = Some(None),
-                Action::ReplicaOf { ip, port, tls_port, .. } => {
+                Action::Primary => change.role = Some(Request::new(None)),
+                Action::ReplicaOf { ip, port, tls_port, is_same, .. } => {
                     let port = if self.server.host.config.read().tls_replication { tls_port } else { port };
-                    change.role = Some(Some(Primary { host: ip, port }));
+                    // Of several changes the first says whether it is the primary of now.
+                    let is_same = is_same && change.role.as_ref().is_none_or(Request::is_same);
+                    change.role = Some(Request::new(Some(Primary { host: ip, port })).of_same(is_same));
                 }
                 Action::SlotsLost(slots) => change.lost.extend(slots),
                 Action::Pause { until_mono_ms } => self.pause_until_mono_ms = Some(until_mono_ms),

@@ -16,7 +16,6 @@ use onrush_engine::cluster::hearing::tell_of_slots;
 use onrush_engine::cluster::moves::import::write_marks;
 use onrush_engine::cluster::routes::Routes;
 use onrush_engine::process::Done;
-use onrush_engine::replication::role::Primary;
 use onrush_engine::settings::Hold;
 use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex};
@@ -45,7 +44,7 @@ pub(super) enum Holding {
 #[derive(Default)]
 pub(super) struct Change {
     /// The new role: its primary, if there is one.
-    pub(super) role: Option<Option<Primary>>,
+    pub(super) role: Option<Request>,
     /// What replicas are to be told of slots.
     pub(super) telling: Option<Telling>,
     pub(super) routes: Option<Arc<Routes>>,
@@ -344,14 +343,14 @@ fn hold(server: &'static Server, until_mono_ms: u64) {
 }
 
 /// Gives the server another role, and waits until it has it.
-fn change_role(server: &'static Server, primary: Option<Primary>) {
-    if server.host.replica.wanted().is_none() && server.replication.role.primary() == primary {
+fn change_role(server: &'static Server, request: Request) {
+    if server.host.replica.wanted().is_none() && server.replication.role.primary().as_ref() == request.primary() {
         return;
     }
     let (tell, told) = channel();
     let tell = Arc::new(parking_lot::Mutex::new(Some(tell)));
     let done = move |_| drop(tell.lock().take());
-    server.host.replica.ask(Request::new(primary), Box::new(done));
+    server.host.replica.ask(request, Box::new(done));
     // It ends when the other end is dropped.
     let _: Result<(), _> = told.recv();
 }

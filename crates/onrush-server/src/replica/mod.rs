@@ -168,7 +168,7 @@ fn alone(server: &'static Server) -> Exclusive<'static> {
 
 /// Gives the server another role; returns `false` if it keeps its own, as the replica that is to take over lacks something.
 fn change_role(server: &'static Server, request: Request) -> bool {
-    let Request { primary, takes_over } = request;
+    let Request { primary, takes_over, is_same } = request;
     let alone = alone(server);
     server.log.flush();
     let replication = &server.replication;
@@ -176,9 +176,12 @@ fn change_role(server: &'static Server, request: Request) -> bool {
     if takes_over && !may_take_over(server) {
         return false;
     }
+    let was_alike = replication.role.link().was_alike.filter(|_| is_same);
     if let Err(error) = replication.change_role(server.engine(), primary.clone()) {
         tracing::error!("Can't keep the stream for replicas: {error}");
     }
+    // Otherwise a primary that dies right then could not be replaced.
+    replication.role.set_link(|facts| facts.was_alike = was_alike);
     match (&primary, was_replica) {
         (Some(primary), false) => tracing::info!("This server is a replica of {primary} from now on"),
         (Some(primary), true) => tracing::info!("This replica follows {primary} from now on"),

@@ -18,17 +18,34 @@ pub struct Request {
     pub(super) primary: Option<Primary>,
     /// Whether it takes over from this server (FAILOVER).
     pub(super) takes_over: bool,
+    /// Whether the primary is the same server as before, at another address.
+    pub(super) is_same: bool,
 }
 
 impl Request {
     /// The role with this primary; `None`: this server is one.
     pub fn new(primary: Option<Primary>) -> Self {
-        Self { primary, takes_over: false }
+        Self { primary, takes_over: false, is_same: false }
     }
 
     /// The primary was a replica of this server, and takes over.
     pub fn of_failover(self) -> Self {
         Self { takes_over: true, ..self }
+    }
+
+    /// The primary is the same server as before, at another address: what came from it is as good as it was.
+    pub fn of_same(self, is_same: bool) -> Self {
+        Self { is_same, ..self }
+    }
+
+    /// See [`Request::of_same`].
+    pub fn is_same(&self) -> bool {
+        self.is_same
+    }
+
+    /// The primary; `None`: this server is one.
+    pub fn primary(&self) -> Option<&Primary> {
+        self.primary.as_ref()
     }
 }
 
