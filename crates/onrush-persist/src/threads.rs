@@ -1,4 +1,4 @@
-//! Threads that the process cannot do without.
+//! Threads that the process cannot do without, and work that is done without one where the system refuses it.
 
 use std::any::Any;
 use std::io;

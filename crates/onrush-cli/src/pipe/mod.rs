@@ -56,7 +56,8 @@ struct Outcome {
 /// Sends what standard input holds and counts the replies.
 ///
 /// # Errors
-/// When the connection breaks, the input cannot be read, a record makes no command, no reply comes for too long, or replies are errors.
+/// When the connection breaks, the input cannot be read, a record makes no command, no reply comes for too long, or
+/// replies are errors.
 pub fn run(options: &Options) -> Result<(), Fail> {
     let template = options.pipe_template.as_deref().map(Template::parse).transpose()?;
     let connection = Connection::open_logged_in(&options.target)?;

@@ -9,9 +9,9 @@ use crate::cache::flight::{Arrival, Boarding, Flight};
 use crate::cache::{Cache, CacheStats, Look, Read};
 use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
-use crate::connection::sink::Sink;
+use crate::connection::sink::{Sink, is_of_lost_link};
 use crate::connection::{Connection, ConnectionLike, driver_gone};
-use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerErrorKind};
+use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
 use crate::link::connector::Patience;
 use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
@@ -94,7 +94,7 @@ impl Connection {
     async fn ride(&self, waiting: oneshot::Receiver<Arrival>, retries: &mut u32) -> Option<RedisResult<Value>> {
         match waiting.await {
             Ok(Ok(value)) => Some(Arc::unwrap_or_clone(value).into_result()),
-            Ok(Err(error)) if is_lost(&error) && self.may_retry(*retries) => {
+            Ok(Err(error)) if is_of_lost_link(&error, error.fate() == Fate::Unknown) && self.may_retry(*retries) => {
                 *retries += 1;
                 None
             }
@@ -233,15 +233,6 @@ impl Connection {
             results[index] = self.ride_or_read(waiting, read).await;
         }
         Ok(results)
-    }
-}
-
-/// Whether a read was lost with its connection, so that it may be sent again.
-fn is_lost(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Io | ErrorKind::Parse | ErrorKind::NoPrimary => true,
-        ErrorKind::Timeout => error.fate() == Fate::Unknown,
-        _ => false,
     }
 }
 

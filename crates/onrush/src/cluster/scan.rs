@@ -15,6 +15,7 @@ use crate::cluster::node::Node;
 use crate::cluster::odd::send_to;
 use crate::cluster::slot::SLOTS;
 use crate::cluster::topology::Addr;
+use crate::commands::scan::run_id_of;
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::values::cmd::Cmd;
 use crate::values::value::Value;
@@ -266,8 +267,7 @@ fn reconnects(node: &Node) -> u64 {
 async fn run_id(node: &Node) -> String {
     let Ok(Value::BulkString(bytes)) = send_to(node, &[b"INFO", b"server"]).await else { return String::new() };
     let text = String::from_utf8_lossy(&bytes);
-    let run_id = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
-    run_id.chars().filter(char::is_ascii_hexdigit).collect()
+    run_id_of(&text).unwrap_or_default().chars().filter(char::is_ascii_hexdigit).collect()
 }
 
 fn bad_cursor() -> RedisError {

@@ -190,7 +190,12 @@ async fn run_id(con: &impl ConnectionLike) -> Option<String> {
     let mut info = cmd("INFO");
     info.arg("server").idempotent();
     let text: String = from_redis_value(con.send_command(&info).await.ok()?).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned)
+    run_id_of(&text).map(str::to_owned)
+}
+
+/// What the server's process calls itself, in the text of `INFO server`.
+pub(crate) fn run_id_of(info: &str) -> Option<&str> {
+    info.lines().find_map(|line| line.strip_prefix("run_id:"))
 }
 
 impl<C: ConnectionLike, T: FromRedisValue + Unpin> Stream for Scan<'_, C, T> {

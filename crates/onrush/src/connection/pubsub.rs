@@ -16,7 +16,8 @@ use crate::values::value::{PushInfo, PushKind, Value};
 /// the connection is left unread, unless a subscription waits for its confirmation: then the client drops what comes
 /// beyond four times as much. Left unread, the messages pile up in the server, which cuts off a subscriber that is too
 /// far behind (`client-output-buffer-limit`), and what it had for it is lost. So are the messages published during any
-/// disconnect. Such a gap is told, if there was a subscription: [`next_event`](Self::next_event) returns its beginning and its end in their places among the messages,
+/// disconnect. Such a gap is told, if there was a subscription:
+/// [`next_event`](Self::next_event) returns its beginning and its end in their places among the messages,
 /// and [`Msg::is_after_gap`] marks the message behind it.
 ///
 /// Any number of subscriptions may be made before anything is read. Once the server has confirmed them, they are made
@@ -54,8 +55,8 @@ pub enum PubSubEvent {
     /// The connection was lost, or this reader too far behind: messages may be missing from here to
     /// [`Resubscribed`](Self::Resubscribed).
     Gap,
-    /// The connection was made again if it was lost, and with it all subscriptions but those that were refused: the gap ends. Messages
-    /// of those that were made again first may come before.
+    /// The gap ends: a connection that was lost was made again, and with it all subscriptions but those that were
+    /// refused. Messages of those that were made again first may come before.
     Resubscribed,
     /// The server has refused to make a subscription again after a reconnect, with this error: no more messages come by
     /// it. Errors that pass (`BUSY`, `LOADING` and the like) are not told: the client asks again.
@@ -219,7 +220,8 @@ impl PubSub {
 impl PubSubStream {
     /// The next push of any kind: messages, confirmations (unless [`PUSHES_MAX`](crate::PUSHES_MAX) pushes wait
     /// already), a [`Disconnection`](PushKind::Disconnection) where messages may be missing, and
-    /// [`Resubscribed`](PushKind::Resubscribed) where that ends, [`Lagged`](PushKind::Lagged) where messages were dropped. `None` when the connection is closed for good.
+    /// [`Resubscribed`](PushKind::Resubscribed) where that ends, [`Lagged`](PushKind::Lagged) where messages were
+    /// dropped. `None` when the connection is closed for good.
     pub async fn next_push(&mut self) -> Option<PushInfo> {
         let push = std::future::poll_fn(|cx| self.connection.inner.shared.outlet.poll_next(cx)).await;
         if let Some(push) = &push {

@@ -644,7 +644,7 @@ impl Drop for CloseGuard {
     }
 }
 
-/// Queues as soon as there is room for `len` bytes; while there is no connection, the wait is as long as that in the queue.
+/// Queues as soon as there is room for `len` bytes; without a connection that is waited for as long as in the queue.
 ///
 /// # Errors
 /// The command is not sent.

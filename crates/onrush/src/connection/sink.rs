@@ -28,11 +28,16 @@ impl Broken {
     /// Whether sending again makes sense, since the connection may come back. Not for commands that have waited in the
     /// queue for the whole timeout.
     pub(crate) fn may_retry(&self) -> bool {
-        match self.error.kind() {
-            ErrorKind::Io | ErrorKind::Parse | ErrorKind::NoPrimary => true,
-            ErrorKind::Timeout => self.written > 0,
-            _ => false,
-        }
+        is_of_lost_link(&self.error, self.written > 0)
+    }
+}
+
+/// Whether the error is that of a lost connection, which may come back. `was_sent`: whether any of the command was written.
+pub(crate) fn is_of_lost_link(error: &RedisError, was_sent: bool) -> bool {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Parse | ErrorKind::NoPrimary => true,
+        ErrorKind::Timeout => was_sent,
+        _ => false,
     }
 }
 
