@@ -32,7 +32,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos failovers nightly browser shapes sim loom asan tsan miri tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers nightly browser shapes sim loom asan tsan miri tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -145,6 +145,9 @@ siege: server ## hostile clients together against the server, polite ones beside
 
 chaos: server ## faults drawn by a seed while clients check every reply: disks that fail, scripts without end, kills; ARGS="--seconds 600 --seed N"
 	cargo run --release --locked -p onrush-tests --bin onrush-chaos -- $(ARGS)
+
+soak: server ## three hours of every kind of work at a bounded rate: memory stays flat, the state is what the log says; ARGS="--seconds 600"
+	cargo run --release --locked -p onrush-tests --bin onrush-soak -- $(ARGS)
 
 failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under load, no acknowledged write may be lost; ARGS="--cluster --rounds 200"
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)

@@ -1,6 +1,7 @@
 //! The commands under differential test, by family.
 
 mod bits;
+mod data;
 mod geo;
 mod hashes;
 mod hyperloglog;
@@ -23,6 +24,7 @@ use crate::rng::Rng;
 use crate::server::Oracle;
 
 pub use bits::BITS;
+pub use data::DataCommands;
 pub use geo::GEO;
 pub use hashes::HASHES;
 pub use hyperloglog::HYPERLOGLOG;

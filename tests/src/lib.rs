@@ -8,6 +8,7 @@
 //! - [`latency`] measures round trips;
 //! - [`siege`] attacks a server with hostile clients beside polite ones whose replies are checked;
 //! - [`chaos`] runs a server through faults drawn by a seed: disks, scripts, limits, kills;
+//! - [`soak`] keeps a server busy for hours and looks for what grows;
 //! - [`failovers`] has Redis's Sentinel fail servers over while clients write;
 //! - [`stream`] compares whole byte streams until the server closes;
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
@@ -48,5 +49,6 @@ pub mod resp;
 pub mod rng;
 pub mod server;
 pub mod siege;
+pub mod soak;
 pub mod stream;
 mod trackers;

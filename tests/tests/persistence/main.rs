@@ -10,5 +10,6 @@ mod rdb;
 mod refused_threads;
 mod replay;
 mod snapshots;
+mod soak;
 mod special_files;
 mod stuck_log;
