@@ -153,7 +153,7 @@ pub use connection::lease::{Attempt, Lease};
 pub use connection::many::Connections;
 pub use connection::pubsub::{Msg, PubSub, PubSubEvent, PubSubSink, PubSubStream};
 pub use connection::timeout::WithTimeout;
-pub use connection::{Connection, ConnectionLike};
+pub use connection::{Connection, ConnectionLike, Home};
 pub use error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 pub use link::backoff::Backoff;
 pub use link::credentials::{Credentials, CredentialsProvider};

@@ -27,11 +27,11 @@ use std::time::Duration;
 use crate::cluster::client::ClusterConfig;
 use crate::cluster::node::Maker;
 use crate::cluster::routes::Routes;
-use crate::cluster::slot::SLOTS;
+use crate::cluster::slot::{SLOTS, slot};
 use crate::cluster::topology::Addr;
 use crate::connection::counters::Counters;
 use crate::connection::timeout::{WithTimeout, within};
-use crate::connection::{Connection, ConnectionLike};
+use crate::connection::{Connection, ConnectionLike, Home};
 use crate::error::RedisResult;
 use crate::link::backoff::Backoff;
 use crate::values::cmd::Cmd;
@@ -221,5 +221,10 @@ impl ConnectionLike for ClusterConnection {
 
     fn is_closed(&self) -> bool {
         self.inner.is_closed()
+    }
+
+    fn home(&self, key: &[u8]) -> Home {
+        let node = self.inner.routes.lock().primary_of(slot(key));
+        Home { reconnects: node.as_ref().map_or(0, |node| node.reconnects()), node: node.map(|node| node.number) }
     }
 }

@@ -114,6 +114,11 @@ impl Node {
         self.connection.get()?.as_ref()
     }
 
+    /// How often its connection was made again.
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.opened().map_or(0, |connection| connection.counters().reconnects)
+    }
+
     /// Whether the last that was heard of its connections is a failure.
     pub(crate) fn is_broken(&self) -> bool {
         self.alarm.broken.load(Ordering::Relaxed)

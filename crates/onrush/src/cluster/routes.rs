@@ -269,6 +269,11 @@ impl Table {
         self.slots[usize::from(slot)].node != NOWHERE
     }
 
+    /// The node that serves a slot, as far as known.
+    pub(crate) fn primary_of(&self, slot: u16) -> Option<Arc<Node>> {
+        self.node(self.slots[usize::from(slot)].node)
+    }
+
     pub(crate) fn node(&self, number: u16) -> Option<Arc<Node>> {
         self.nodes.get(usize::from(number))?.as_ref().map(|entry| entry.node.clone())
     }

@@ -165,7 +165,7 @@ impl Inner {
         let Some((node, mut visit)) = self.visit(&cursor).await? else {
             return Ok(page(&None, Value::Array(Vec::new())));
         };
-        if visit.reconnects != reconnects(&node) {
+        if visit.reconnects != node.reconnects() {
             self.look_again(&node, &mut visit).await;
         }
         let own = visit.cursor.to_string();
@@ -173,7 +173,7 @@ impl Inner {
             [b"SCAN".as_slice(), own.as_bytes()].into_iter().chain(args.iter().skip(2).copied()).collect();
         let (next, items) = parse_page(send_to(&node, &forwarded).await.map_err(|error| self.passing(error))?)?;
         visit.cursor = next;
-        let is_same = visit.reconnects == reconnects(&node) || self.look_again(&node, &mut visit).await;
+        let is_same = visit.reconnects == node.reconnects() || self.look_again(&node, &mut visit).await;
         let next = visit.cursor;
         let mut cursor = Cursor { node: Some(visit), ..cursor };
         if next == 0 && is_same {
@@ -203,14 +203,14 @@ impl Inner {
         };
         let Some(node) = node else { return Ok(None) };
         let had = self.slots_now(&node).await?;
-        let reconnects = reconnects(&node);
+        let reconnects = node.reconnects();
         let run_id = run_id(&node).await;
         Ok(Some((node.clone(), Visit { addr: node.addr.clone(), cursor: 0, reconnects, run_id, had })))
     }
 
     /// Whether a node whose connection was made again is still the same process; otherwise its part begins anew.
     async fn look_again(&self, node: &Node, visit: &mut Visit) -> bool {
-        visit.reconnects = reconnects(node);
+        visit.reconnects = node.reconnects();
         let run_id = run_id(node).await;
         let is_same = !run_id.is_empty() && run_id == visit.run_id;
         if !is_same {
@@ -256,11 +256,6 @@ impl Inner {
         self.learn_from(node).await.map_err(|error| self.passing(error))?;
         Ok(SlotSet(self.routes.lock().slots_of(node.number)))
     }
-}
-
-/// How often the connection of a node was made again.
-fn reconnects(node: &Node) -> u64 {
-    node.opened().map_or(0, |connection| connection.counters().reconnects)
 }
 
 /// What the process of a node calls itself; empty if it does not say.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 
 use crate::commands::options::ScanOptions;
-use crate::connection::ConnectionLike;
+use crate::connection::{ConnectionLike, Home};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::{Cmd, cmd};
@@ -27,8 +27,8 @@ type Page = (String, Vec<Value>);
 /// The process of the server to which a cursor belongs.
 #[derive(Clone, Debug)]
 struct Origin {
-    /// How often the connection had been made again when it was asked for.
-    reconnects: u64,
+    /// Where it is, and how often the connection had been made again when it was asked for.
+    home: Home,
     /// What the process calls itself; `None` if it does not say.
     run_id: Option<String>,
 }
@@ -42,8 +42,8 @@ type Fetched = (Page, Option<Origin>, bool);
 /// least once, and may come more than once; elements added or deleted meanwhile may come or not. A page lost in a
 /// disconnect is requested again. A cursor means nothing to a server that has started again: then the scan begins anew, and
 /// elements come once more. Whether it has, is known by the `run_id` of `INFO server`, which is asked for once in a scan of
-/// several pages, and after each reconnect; where it is not told, the scan begins anew after each. That is done ten times
-/// at most.
+/// several pages, and after each reconnect; where it is not told, the scan begins anew after each. HSCAN and the like over a
+/// cluster begin anew when another node has the key, and after each reconnect to its node. That is done ten times at most.
 ///
 /// ```no_run
 /// # async fn example(con: onrush::Connection) -> onrush::RedisResult<()> {
@@ -122,7 +122,12 @@ impl<'a, C: ConnectionLike, T: FromRedisValue> Scan<'a, C, T> {
                     let Some(cursor) = &self.cursor else { return Poll::Ready(None) };
                     let mut command = cmd(self.name);
                     command.arg(&self.key).arg(cursor).arg(&self.options).idempotent();
-                    self.page.insert(Box::pin(fetch(self.con, command, self.origin.clone())))
+                    self.page.insert(Box::pin(fetch(
+                        self.con,
+                        command,
+                        self.key.first().cloned().unwrap_or_default(),
+                        self.origin.clone(),
+                    )))
                 }
             };
             let fetched = ready!(page.as_mut().poll(cx));
@@ -167,23 +172,24 @@ impl<C, T> Scan<'_, C, T> {
     }
 }
 
-async fn fetch(con: &impl ConnectionLike, command: Cmd, origin: Option<Origin>) -> RedisResult<Fetched> {
-    let reconnects = origin.as_ref().map_or_else(|| con.reconnects(), |origin| origin.reconnects);
+async fn fetch(con: &impl ConnectionLike, command: Cmd, key: Vec<u8>, origin: Option<Origin>) -> RedisResult<Fetched> {
+    let home = origin.as_ref().map_or_else(|| con.home(&key), |origin| origin.home);
     let page: Page = from_redis_value(con.send_command(&command).await?)?;
     // The cursor of a cluster knows itself what belongs to which node.
     let is_of_server = page.0.bytes().all(|byte| byte.is_ascii_digit());
     let is_whole = origin.is_none() && page.0 == BEGIN;
-    if !is_of_server || con.reconnects() == reconnects && (origin.is_some() || is_whole) {
+    if !is_of_server || con.home(&key) == home && (origin.is_some() || is_whole) {
         return Ok((page, origin, true));
     }
-    let run_id = run_id(con).await;
-    let now = con.reconnects();
+    // In a cluster, INFO does not go where the key is.
+    let run_id = if home.node.is_none() { run_id(con).await } else { None };
+    let now = con.home(&key);
     let is_same = match &origin {
-        _ if now == reconnects => true,
+        _ if now == home => true,
         Some(origin) => run_id.is_some() && run_id == origin.run_id,
         None => false,
     };
-    Ok((page, Some(Origin { reconnects: now, run_id }), is_same))
+    Ok((page, Some(Origin { home: now, run_id }), is_same))
 }
 
 async fn run_id(con: &impl ConnectionLike) -> Option<String> {

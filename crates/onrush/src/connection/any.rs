@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::connection::ConnectionLike;
+use crate::connection::{ConnectionLike, Home};
 use crate::error::RedisResult;
 use crate::values::cmd::Cmd;
 use crate::values::pipeline::Pipeline;
@@ -37,6 +37,7 @@ trait Erased: Send + Sync {
     fn pipeline<'a>(&'a self, pipeline: &'a Pipeline) -> Boxed<'a, Option<Vec<RedisResult<Value>>>>;
     fn closed(&self) -> bool;
     fn made_again(&self) -> u64;
+    fn at_home(&self, key: &[u8]) -> Home;
 }
 
 impl<C: ConnectionLike> Erased for C {
@@ -54,6 +55,10 @@ impl<C: ConnectionLike> Erased for C {
 
     fn made_again(&self) -> u64 {
         self.reconnects()
+    }
+
+    fn at_home(&self, key: &[u8]) -> Home {
+        self.home(key)
     }
 }
 
@@ -85,5 +90,9 @@ impl ConnectionLike for AnyConnection {
 
     fn reconnects(&self) -> u64 {
         self.0.made_again()
+    }
+
+    fn home(&self, key: &[u8]) -> Home {
+        self.0.at_home(key)
     }
 }

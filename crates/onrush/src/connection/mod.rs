@@ -63,6 +63,22 @@ pub trait ConnectionLike: Send + Sync {
     fn reconnects(&self) -> u64 {
         0
     }
+
+    /// The server that commands with this key go to. Whoever wraps a connection passes this on.
+    fn home(&self, _key: &[u8]) -> Home {
+        Home { reconnects: self.reconnects(), node: None }
+    }
+}
+
+/// A server of which something is kept, such as the cursor of a [`Scan`](crate::Scan): it may mean nothing any more when the
+/// home is another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Home {
+    /// How often its connection was made again after it was lost.
+    pub reconnects: u64,
+    /// Which node of a cluster it is; none where there is only one server.
+    pub node: Option<u16>,
 }
 
 /// A connection to one server, shared by cloning; a clone costs one reference count.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connection::{Connection, ConnectionLike};
+use crate::connection::{Connection, ConnectionLike, Home};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::values::cmd::Cmd;
 use crate::values::pipeline::Pipeline;
@@ -79,5 +79,9 @@ impl<C: ConnectionLike> ConnectionLike for WithTimeout<'_, C> {
 
     fn reconnects(&self) -> u64 {
         self.con.reconnects()
+    }
+
+    fn home(&self, key: &[u8]) -> Home {
+        self.con.home(key)
     }
 }

@@ -124,6 +124,28 @@ fn a_scan_finds_what_was_there_all_the_time_though_slots_move() {
 }
 
 #[test]
+fn a_scan_of_a_set_finds_all_though_its_node_becomes_another() {
+    run(async {
+        let cluster = Cluster::start(3, false).await;
+        let con = cluster.client().connect().await.unwrap();
+        let slot = slot_of(&cluster, "set").await;
+        let () = con.sadd("set", (0..5_000).collect::<Vec<i64>>()).await.unwrap();
+        let mut found = BTreeSet::new();
+        let mut scan = con.sscan::<i64>("set");
+        let mut seen = 0;
+        while let Some(member) = scan.next_item().await {
+            found.insert(member.unwrap());
+            seen += 1;
+            if seen == 2_500 {
+                let owner = cluster.owner(slot).await;
+                cluster.move_slot(slot, owner, (owner + 1) % 3).await;
+            }
+        }
+        assert_eq!(found.len(), 5_000);
+    });
+}
+
+#[test]
 fn a_future_that_nobody_polls_delays_others_only_for_a_while() {
     run(async {
         let cluster = Cluster::start(3, false).await;

@@ -1,5 +1,7 @@
 //! Reads from replicas.
 
+use std::collections::BTreeSet;
+
 use super::harness::{Cluster, run, text, until};
 use onrush::{AsyncCommands, ClusterConfig, ReadFrom, cmd};
 
@@ -42,5 +44,23 @@ fn replicas_answer_reads_if_that_is_wanted() {
         assert_eq!(con.get::<_, u64>("k").await, Ok(1));
         cluster.nodes[replica].kill();
         until("the primary answers", async || con.get::<_, u64>("k").await == Ok(1)).await;
+    });
+}
+
+#[test]
+fn a_scan_of_a_set_stays_at_one_server() {
+    run(async {
+        let cluster = Cluster::start(3, true).await;
+        let config = ClusterConfig::new().set_read_from(ReadFrom::Any);
+        let con = cluster.client().connect_with(config).await.unwrap();
+        let members: BTreeSet<i64> = (0..5_000).collect();
+        let () = con.sadd("set", &members).await.unwrap();
+        until("the replica has it", async || {
+            let mut counts = onrush::pipe();
+            (0..8).for_each(|_| _ = counts.scard("set"));
+            counts.query_async::<Vec<u64>>(&con).await == Ok(vec![5_000; 8])
+        })
+        .await;
+        assert_eq!(con.sscan::<i64>("set").collect::<BTreeSet<i64>>().await, Ok(members));
     });
 }
