@@ -190,6 +190,15 @@ impl ConnectionInfo {
     }
 }
 
+/// Whether the rest of a password with an '&' in it looks like an option: its name must not be shown.
+fn is_password_cut(query: &str) -> bool {
+    let options: Vec<&str> = query.split('&').collect();
+    let is_password = |option: &str| {
+        option.split('=').next().is_some_and(|name| name.ends_with("pass") || name.ends_with("password"))
+    };
+    options.windows(2).any(|pair| is_password(pair[0]) && !pair[1].contains('='))
+}
+
 impl FromStr for ConnectionInfo {
     type Err = RedisError;
 
@@ -225,6 +234,11 @@ impl FromStr for ConnectionInfo {
         }
         info.username = Some(decode(url.username())?).filter(|user| !user.is_empty());
         info.password = url.password().map(decode).transpose()?;
+        if is_password_cut(url.query().unwrap_or_default()) {
+            return Err(bad(
+                "has an option without a value behind a password; an '&' within a password is written as %26",
+            ));
+        }
         for (name, value) in url.query_pairs() {
             info.set_option(&name, value.into_owned())?;
         }
@@ -494,6 +508,20 @@ mod tests {
             let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
             assert!(error.contains(reason), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn the_rest_of_a_password_is_no_option() {
+        for url in [
+            "redis://h?pass=a&bcd",
+            "redis://h?db=1&password=a&bcd&protocol=3",
+            "redis-sentinel://h/g?sentinel_pass=a&bcd",
+        ] {
+            let error = url.parse::<ConnectionInfo>().unwrap_err().to_string();
+            assert!(error.contains("%26") && !error.contains("bcd"), "{url}: {error}");
+        }
+        assert_eq!(parse("redis://h?pass=a%26bcd").password.as_deref(), Some("a&bcd"));
+        assert_eq!(parse("redis://h?bcd&pass=a").unknown_options(), ["bcd"]);
     }
 
     #[test]
