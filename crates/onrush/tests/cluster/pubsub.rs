@@ -102,3 +102,27 @@ fn subscriptions_outlive_the_death_of_their_nodes() {
         exchange(&con, &mut sub, "PUBLISH", "news", 20_000).await;
     });
 }
+
+#[test]
+fn a_gap_is_told_once_and_ends_when_a_server_closes_one_of_the_links() {
+    run(async {
+        let cluster = Cluster::start(3, false).await;
+        let con = cluster.client().connect().await.unwrap();
+        let mut sub = con.pubsub();
+        for channel in ["a", "b", "c", "d"] {
+            sub.ssubscribe(channel).await.unwrap();
+        }
+        let slot: u16 = onrush::from_redis_value(cluster.nodes[0].call("CLUSTER KEYSLOT a").await.unwrap()).unwrap();
+        let owner = cluster.owner(slot).await;
+        for round in 1..4 {
+            let killed = cluster.nodes[owner].call("CLIENT KILL TYPE pubsub").await.unwrap();
+            assert_ne!(killed, onrush::Value::Int(0));
+            assert_eq!(sub.next_event().await, Some(PubSubEvent::Gap));
+            assert_eq!(sub.next_event().await, Some(PubSubEvent::Resubscribed));
+            for channel in ["a", "b", "c", "d"] {
+                let got = exchange(&con, &mut sub, "SPUBLISH", channel, round * 1_000).await;
+                assert_eq!(got[0], round * 1_000, "{channel}");
+            }
+        }
+    });
+}
