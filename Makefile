@@ -108,7 +108,7 @@ clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, red
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	$(MAKE) summary
 
 summary: # what was skipped, and why

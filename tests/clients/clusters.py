@@ -2,12 +2,11 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import time
 from collections import defaultdict
 
-import pytest
+import ports
 import redis
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
@@ -15,9 +14,6 @@ from redis.retry import Retry
 
 PRIMARIES = 3
 SLOTS = 16_384
-# Below the ports that the system gives to clients, those of the bus as well.
-PORTS = range(11_000, 14_000)
-BUS = 10_000
 PATIENCE = 60
 # A busy machine makes nodes late: a primary is taken for failed only where a test wants it.
 PATIENT_MS, IMPATIENT_MS = 10_000, 1500
@@ -27,25 +23,7 @@ class Port:
     """A free port whose bus port is free, too. UDP sockets of the same numbers keep other tests away from both."""
 
     def __init__(self):
-        start = os.getpid() % len(PORTS)
-        for number in [*PORTS[start:], *PORTS[:start]]:
-            with contextlib.suppress(OSError):
-                self.held = [self.hold(number), self.hold(number + BUS)]
-                self.number = number
-                return
-        pytest.fail("no port is free")
-
-    @staticmethod
-    def hold(number):
-        held = socket.socket(type=socket.SOCK_DGRAM)
-        try:
-            held.bind(("127.0.0.1", number))
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", number))
-        except OSError:
-            held.close()
-            raise
-        return held
+        self.number, self.held = ports.choose(ports.BUS)
 
     def release(self):
         for held in self.held:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 BINARY = os.environ.get(
     "ONRUSH_SERVER_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-server")
@@ -26,9 +27,7 @@ class Server:
     extra = ()
 
     def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = folder / "output"
         command = [self.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
         command += self.extra

@@ -1,18 +1,12 @@
 """Three servers and three of Redis's Sentinels."""
 
 import shutil
-import socket
 import subprocess
 import time
 
 import pytest
 from conftest import BINARY
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
+from ports import free_port
 
 class Node:
     """A process with its own folder and configuration."""

@@ -1,11 +1,11 @@
 """onrush-benchmark --cluster against two redis-servers that are one cluster, beside redis-benchmark."""
 
 import shutil
-import socket
 import time
 
 import pytest
 from conftest import Server
+from ports import free_port
 from test_benchmark_tool import TOOL, both, call
 
 
@@ -13,9 +13,7 @@ class Node(Server):
     binary = shutil.which("redis-server")
 
     def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.bus = str(probe.getsockname()[1])
+        self.bus = str(free_port())
         self.extra = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", self.bus)
         super().__init__(folder)
 

@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
 
 import pytest
+from ports import BUS, free_port
 from test_cli_conformance import CLI, ORACLE
 
 SERVER = os.environ.get("REDIS_CLUSTER_SERVER_BIN") or shutil.which("redis-server")
@@ -30,23 +30,6 @@ def empty_keyspace():
     """Takes the place of the one that starts an Onrush."""
 
 
-def free_port():
-    """A port whose number plus 10,000 is free as well, for the bus. A UDP socket keeps it from other processes that choose."""
-    for port in range(12_000 + os.getpid() * 61 % 9_000, 22_000):
-        held = socket.socket(type=socket.SOCK_DGRAM)
-        with socket.socket() as one, socket.socket() as other, contextlib.suppress(OSError):
-            held.bind(("127.0.0.1", port))
-            one.bind(("127.0.0.1", port))
-            other.bind(("127.0.0.1", port + 10_000))
-            free_port.held.append(held)
-            return port
-        held.close()
-    pytest.fail("no port is free")
-
-
-free_port.held = []
-
-
 def run(binary, *args, stdin=b"", timeout=60, **environment):
     done = subprocess.run(
         [binary, *args], input=stdin, capture_output=True, timeout=timeout, env={**ENVIRONMENT, **environment}
@@ -57,7 +40,7 @@ def run(binary, *args, stdin=b"", timeout=60, **environment):
 
 class Node:
     def __init__(self, folder, *options, cluster=True, binary=SERVER):
-        self.port, self.folder = free_port(), folder
+        self.port, self.folder = free_port(BUS), folder
         self.place = f"127.0.0.1:{self.port}"
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "redis.conf"
@@ -612,7 +595,7 @@ def test_all_nodes_are_reached_by_tls(certificates):
     nodes = []
     try:
         for index in range(3):
-            port = free_port()
+            port = free_port(BUS)
             node = Node(certificates / str(index), "--tls-port", str(port), "--cluster-port", str(port + 10_000), *tls)
             node.tls_place = f"127.0.0.1:{port}"
             nodes.append(node)

@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 CLI = os.environ.get("ONRUSH_CLI_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-cli"))
 ORACLE = shutil.which("redis-cli")
@@ -79,12 +79,6 @@ COMMANDS = [
     ["EVAL", BYTES, "0"],
     *[f"DEBUG PROTOCOL {kind}" for kind in "string integer double null array set map verbatim true false push".split()],
 ]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RedisServer:

@@ -6,7 +6,8 @@ import time
 import certificates
 import pytest
 from conftest import BINARY
-from test_cli_cluster import ORACLE, PATIENCE, SERVER, Node, empty_keyspace, free_port, run, settled, wait_for  # noqa: F401
+from ports import BUS, free_port
+from test_cli_cluster import ORACLE, PATIENCE, SERVER, Node, empty_keyspace, run, settled, wait_for  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not ORACLE or not SERVER, reason="redis-cli and redis-server are not installed")
 
@@ -28,7 +29,7 @@ class TlsNode(Node):
     """A node that its friends reach by TLS; without another port if `alone`."""
 
     def __init__(self, folder, of, alone, *more, binary):
-        self.tls_port, self.of, self.alone = free_port(), of, alone
+        self.tls_port, self.of, self.alone = free_port(BUS), of, alone
         self.files = ["--cacert", of / "ca.crt", "--cert", of / "client.crt", "--key", of / "client.key"]
         options = ["--tls-port", str(self.tls_port), "--tls-cluster", "yes", "--tls-replication", "yes"]
         for name, file in {"cert-file": "server.crt", "key-file": "server.key", "ca-cert-file": "ca.crt"}.items():

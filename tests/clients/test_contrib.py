@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BINARY
-from test_cli_conformance import free_port
+from ports import free_port
 
 UNIT = Path(__file__).resolve().parents[2] / "contrib" / "onrush.service"
 PROGRAM = "/usr/local/bin/onrush-server"

@@ -3,7 +3,6 @@ somebody is not let in.
 """
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import certificates
 import pytest
 from conftest import Server
+from ports import free_port
 from test_matrix import CLIENTS, NEEDS, PLAIN, commands  # noqa: F401
 
 RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
@@ -24,9 +24,7 @@ class TlsServer(Server):
     """A server with a port for TLS beside its other one."""
 
     def __init__(self, folder, certificates_in):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.tls_port = probe.getsockname()[1]
+        self.tls_port = free_port()
         files = {"cert-file": "server.crt", "key-file": "server.key", "ca-cert-file": "ca.crt"}
         self.extra = ["--tls-port", str(self.tls_port)]
         for name, file in files.items():

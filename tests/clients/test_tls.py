@@ -15,6 +15,7 @@ from pathlib import Path
 
 import certificates
 import pytest
+from ports import free_port
 
 RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
 CLI = os.environ.get("ONRUSH_CLI_BIN", str(RELEASE / "onrush-cli"))
@@ -27,9 +28,7 @@ def tls(tmp_path_factory, request):
     """A folder of certificates, and the port of a server that uses them."""
     folder = tmp_path_factory.mktemp("tls")
     certificates.make(folder)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = ["--port", "0", "--tls-port", str(port), "--save", "", "--dir", str(folder)]
     files = ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--tls-ca-cert-file", "ca.crt"]
     binary = "redis-server" if request.param == "redis" else SERVER
