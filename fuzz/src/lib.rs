@@ -6,15 +6,18 @@ mod aof;
 mod bus;
 mod collections;
 mod decode;
+mod pipelines;
 mod rdb;
 mod reply;
 mod store;
 mod text;
+mod tree;
 
 pub use aof::aof;
 pub use bus::{bus, nodes_conf};
 pub use collections::{hash, hyperloglog, list, set, sorted_set, stream};
 pub use decode::decode;
+pub use pipelines::{CONNECTIONS, Step, encode, pipelines, steps};
 pub use rdb::{rdb_file, rdb_value};
 pub use reply::reply;
 pub use store::store;
@@ -37,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("long_double", long_double),
     ("nodes_conf", nodes_conf),
     ("numbers", numbers),
+    ("pipelines", pipelines),
     ("rdb_file", rdb_file),
     ("rdb_value", rdb_value),
     ("reply", reply),

@@ -228,6 +228,12 @@ impl Shared {
         if self.cluster.is_some() { "cluster" } else { "standalone" }
     }
 
+    /// Random choices from here on are those of an engine with this [`Parts::seed`], for programs that use an engine again. A
+    /// [`Runner`](crate::batch::runner::Runner) has drawn a seed of its own before: make it anew.
+    pub fn reseed(&self, seed: u64) {
+        *self.random.lock() = Random::new(seed);
+    }
+
     /// Takes over changed options.
     pub fn set(&self, options: &Options) {
         self.settings.store(options);

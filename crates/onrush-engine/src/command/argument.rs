@@ -86,7 +86,7 @@ impl Argument {
 ///
 /// # Errors
 /// The syntax line is not in the notation that [`syntax`] describes.
-pub(crate) fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
+pub fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
     let mut arguments = syntax::parse(spec.syntax)?;
     set_kinds(&mut arguments, spec);
     KeySpecs::new(spec.key_specs()).assign(&mut arguments, None);
