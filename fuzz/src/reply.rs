@@ -1,30 +1,8 @@
 //! The reader of replies.
 
-use std::borrow::Cow;
+use onrush_resp::{ReplyDecoder, ReplyError, ReplyReader, ReplyVisitor};
 
-use onrush_resp::{AggregateKind, BulkKind, FromReply, ReplyDecoder, ReplyError, ReplyReader, ReplyVisitor, Scalar};
-
-/// A reply as text.
-#[derive(Debug, PartialEq)]
-struct Shown(String);
-
-impl FromReply for Shown {
-    fn scalar(scalar: Scalar<'_>) -> Shown {
-        Shown(format!("{scalar:?}"))
-    }
-
-    fn bulk(kind: BulkKind, bytes: Cow<'_, [u8]>) -> Shown {
-        Shown(format!("{kind:?} {bytes:?}"))
-    }
-
-    fn aggregate(kind: AggregateKind, elements: Vec<Shown>) -> Shown {
-        Shown(format!("{kind:?} {elements:?}"))
-    }
-
-    fn attributed(self, attributes: Vec<Shown>) -> Shown {
-        Shown(format!("{attributes:?} about {self:?}"))
-    }
-}
+use crate::tree::Tree;
 
 /// How many replies ended.
 #[derive(Default)]
@@ -52,11 +30,11 @@ pub fn reply(data: &[u8]) {
     let (mut reader, mut count) = (ReplyReader::new(), Count::default());
     let error = pieces.iter().find_map(|piece| reader.skim(piece, &mut count).err());
     assert_eq!(error, whole.1);
-    let pushes = whole.0.iter().filter(|reply| reply.0.contains("Push")).count();
-    assert!((whole.0.len() - pushes..=whole.0.len()).contains(&count.0));
+    let pushes = whole.0.iter().filter(|reply| reply.is_push()).count();
+    assert_eq!(count.0, whole.0.len() - pushes);
 }
 
-fn decode(pieces: &[&[u8]]) -> (Vec<Shown>, Option<ReplyError>) {
+fn decode(pieces: &[&[u8]]) -> (Vec<Tree>, Option<ReplyError>) {
     let (mut decoder, mut replies) = (ReplyDecoder::new(), Vec::new());
     for piece in pieces {
         let mut at = 0;
@@ -69,4 +47,15 @@ fn decode(pieces: &[&[u8]]) -> (Vec<Shown>, Option<ReplyError>) {
         }
     }
     (replies, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_replies_take_time_by_their_length() {
+        let stream = ["0000", &"*1\r\n".repeat(100), "$1\r\n\"\r\n"].concat();
+        reply(stream.as_bytes());
+    }
 }
