@@ -161,6 +161,7 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 	$(MAKE) failovers ARGS="--rounds 40"
 	$(MAKE) failovers ARGS="--cluster --rounds 20"
 	$(MAKE) siege ARGS="--seconds 600 --quiet"
+	$(MAKE) soak ARGS="--seconds 600 --quiet"
 	$(MAKE) loom PREEMPTIONS=4
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) sim ARGS="cluster --seconds 300 --jobs 2"
