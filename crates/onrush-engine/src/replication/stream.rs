@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use onrush_persist::aof::Note;
-use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId, SlowWork};
+use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId};
 use onrush_store::schedule;
 
 use super::Replication;
@@ -79,32 +78,15 @@ impl Sink for StreamSink {
         }
     }
 
-    fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
-        Some(Arc::new(Haste(self.shared)))
-    }
-
     fn settle(&mut self) {
         self.pass_on();
         self.shared.replication.wake();
     }
 }
 
-/// Has the log merged at once while a client waits for replicas, unless they are still to acknowledge what they have got:
-/// what comes meanwhile gathers, and goes to them together.
-struct Haste(&'static Shared);
-
-impl SlowWork for Haste {
-    fn work(&self) -> Option<Duration> {
-        None
-    }
-
-    fn hurries(&self) -> bool {
-        self.0.replication.must_send()
-    }
-}
-
 impl Replication {
-    /// Whether clients wait for replicas that have acknowledged all that is in the stream, so that more must come to it.
+    /// Whether clients wait for replicas that have acknowledged all that is in the stream, so that more must come to it. What
+    /// comes while an acknowledgement is under way gathers, and goes to them together.
     pub fn must_send(&self) -> bool {
         !self.held.is_empty() && {
             let replicas = self.held.by_default().max(1) as usize;

@@ -124,7 +124,8 @@ impl Thread {
             self.server.replication.held.look(&self.server.replication);
             self.server.replication.held.give_up(Instant::now());
             if self.server.replication.must_send() {
-                self.server.log.wake();
+                // The thread `log` would do it as well, for one more change of threads. What comes of it rings the bell.
+                self.server.log.flush();
             }
             self.note_lacked();
         }

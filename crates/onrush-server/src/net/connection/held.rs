@@ -193,7 +193,7 @@ impl Held {
                     Look::IsLost => return,
                     Look::Waits => {
                         if server.replication.must_send() {
-                            server.log.wake();
+                            server.replication.wake();
                         }
                         return;
                     }
