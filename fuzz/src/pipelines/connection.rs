@@ -6,6 +6,7 @@ use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::{LocalClient, State};
 use onrush_engine::ctx::Engine;
 use onrush_resp::{AggregateKind, ReplyDecoder};
+use onrush_store::Type;
 
 use super::bounds;
 use crate::tree::Tree;
@@ -37,6 +38,25 @@ enum Sent {
     Other,
 }
 
+/// What a command waits for.
+pub struct Awaited {
+    /// The type of value that it takes something of.
+    pub ty: Type,
+    /// The keys.
+    pub keys: Vec<Vec<u8>>,
+}
+
+/// What a command may wait for: the first of these keys that has a value of its type.
+fn awaited(name: &[u8], argv: &[Vec<u8>]) -> Option<Awaited> {
+    let (ty, keys) = match (name, argv.len()) {
+        (b"blpop" | b"brpop", 3..) => (Type::List, 1..argv.len() - 1),
+        (b"bzpopmin" | b"bzpopmax", 3..) => (Type::SortedSet, 1..argv.len() - 1),
+        (b"blmove" | b"brpoplpush", 3..) => (Type::List, 1..2),
+        _ => return None,
+    };
+    Some(Awaited { ty, keys: argv[keys].to_vec() })
+}
+
 /// See the module's text.
 pub struct Connection {
     client: LocalClient,
@@ -47,6 +67,11 @@ pub struct Connection {
     decoder: ReplyDecoder<Tree>,
     /// Commands without a reply so far.
     sent: VecDeque<Sent>,
+    /// The commands among them that may wait for keys, behind the number of the command.
+    waiting: VecDeque<(u64, Awaited)>,
+    /// Commands that were sent, and that have their replies.
+    begun: u64,
+    ended: u64,
     /// Whether there are as many replies as commands.
     is_counted: bool,
     /// Whether all bytes of its replies were read to the end of a reply.
@@ -65,6 +90,9 @@ impl Connection {
             bytes: Vec::new(),
             decoder: ReplyDecoder::new(),
             sent: VecDeque::new(),
+            waiting: VecDeque::new(),
+            begun: 0,
+            ended: 0,
             is_counted: true,
             is_between: true,
             queued: None,
@@ -82,6 +110,13 @@ impl Connection {
         self.state
     }
 
+    /// What it waits for, if those are keys, and its database.
+    pub fn awaited(&self) -> Option<(usize, &Awaited)> {
+        let (number, awaited) = self.waiting.front()?;
+        let waits = self.state == State::Waits && self.is_counted && *number == self.ended;
+        waits.then_some((self.client.db() as usize, awaited))
+    }
+
     /// Adds a command to its pipeline.
     pub fn call(&mut self, argv: &[Vec<u8>]) {
         let name = argv[0].to_ascii_lowercase();
@@ -89,6 +124,8 @@ impl Connection {
         if UNCOUNTED.iter().any(|word| [&name, &both].iter().any(|called| called[..] == *word.as_bytes())) {
             self.is_counted = false;
         }
+        self.waiting.extend(awaited(&name, argv).map(|awaited| (self.begun, awaited)));
+        self.begun += 1;
         self.sent.push_back(match &name[..] {
             b"multi" => Sent::Multi,
             b"exec" => Sent::Exec,
@@ -161,6 +198,8 @@ impl Connection {
             return;
         }
         let Some(sent) = self.sent.pop_front() else { panic!("a reply without a command: {reply:?}") };
+        self.ended += 1;
+        while self.waiting.pop_front_if(|(number, _)| *number < self.ended).is_some() {}
         match (reply, sent, &mut self.queued) {
             (Tree::Status(text), Sent::Multi, queued @ None) if text == b"OK" => *queued = Some(0),
             (Tree::Status(text), Sent::Other, Some(queued)) if text == b"QUEUED" => *queued += 1,
@@ -181,5 +220,34 @@ impl Connection {
         assert_eq!(self.state, State::Idle);
         assert!(self.is_between, "the last reply has no end");
         assert!(!self.is_counted || self.sent.is_empty(), "{} replies are missing", self.sent.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onrush_engine::process::NoProcess;
+
+    use super::*;
+    use crate::pipelines::node::Node;
+
+    #[test]
+    fn what_a_connection_waits_for_is_known() {
+        let mut node = Node::new(&NoProcess);
+        let mut connection = Connection::new(node.engine);
+        let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        for line in ["PING", "BLPOP a b 0", "BZPOPMIN z 0", "PING"] {
+            connection.call(&words(line));
+        }
+        connection.send(&mut node.runner);
+        let (db, awaited) = connection.awaited().unwrap();
+        assert_eq!((db, awaited.ty, &awaited.keys[..]), (0, Type::List, &words("a b")[..]));
+        node.run("RPUSH b x");
+        connection.go_on(&mut node.runner);
+        assert_eq!(connection.awaited().unwrap().1.ty, Type::SortedSet);
+        node.run("ZADD z 1 m");
+        assert_eq!(node.type_of(0, b"z"), None);
+        connection.go_on(&mut node.runner);
+        assert!(connection.awaited().is_none());
+        connection.check();
     }
 }

@@ -19,7 +19,7 @@ use onrush_engine::snapshot::run::{At, begin, run};
 use onrush_persist::rdb::{Batch, FileReader, FileWriter};
 use onrush_persist::{FOR_LOG, FOR_REPLICAS, Record, Sink};
 use onrush_resp::ReplyDecoder;
-use onrush_store::Db;
+use onrush_store::{Db, Entry, Type};
 use parking_lot::Mutex;
 
 use super::time;
@@ -106,6 +106,14 @@ impl Node {
             }
         }
         commit.leave();
+    }
+
+    /// The type of the value of a key that has not expired.
+    pub fn type_of(&self, db: usize, key: &[u8]) -> Option<Type> {
+        let keyspace = &self.engine.keyspace;
+        let hash = keyspace.hash(key);
+        let table = keyspace.db(db)?.shard_of(hash).lock();
+        table.get(key, hash).filter(|entry| !entry.is_expired(time::now_ms())).map(Entry::ty)
     }
 
     /// All data as an RDB file.
