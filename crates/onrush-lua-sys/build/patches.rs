@@ -219,6 +219,7 @@ unsigned int luaS_hashkey (TString *ts) {
   size_t l1;
   for (l1 = ts->tsv.len; l1 >= 1; l1--)
     h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, getstr(ts)[l1-1]));
+  if (h == 0) h = 1;  /* 0: not yet known */
   ts->tsv.hash = h;
   return h;
 }
@@ -236,7 +237,7 @@ void luaS_resize (lua_State *L, int newsize) {",
 
 /// Native code counts its work in the count of the hook: the hook is called in time after long work, and inside of
 /// loops that the arguments make long.
-const WORK: [Patch; 16] = [
+const WORK: [Patch; 23] = [
     patch(
         "lua.h",
         "LUA_API int lua_gethookcount (lua_State *L);",
@@ -338,6 +339,22 @@ LUA_API void onrush_lua_work (lua_State *L, size_t work) {
         "      setobj2s(L, key+1, gval(gnode(t, i)));\n      return 1;",
         "      setobj2s(L, key+1, gval(gnode(t, i)));\n      luai_charge(L, (i + t->sizearray - first) >> 2);\n      return 1;",
     ),
+    // A full array with keys beyond it at the powers of two is searched from its beginning.
+    patch("ltable.h", "LUAI_FUNC int luaH_getn (Table *t);", "LUAI_FUNC int luaH_getn (lua_State *L, Table *t);"),
+    patch(
+        "ltable.c",
+        "static int unbound_search (Table *t, unsigned int j) {",
+        "static int unbound_search (lua_State *L, Table *t, unsigned int j) {",
+    ),
+    patch(
+        "ltable.c",
+        "      while (!ttisnil(luaH_getnum(t, i))) i++;\n",
+        "      while (!ttisnil(luaH_getnum(t, i))) i++;\n      luai_charge(L, i >> 2);\n",
+    ),
+    patch("ltable.c", "int luaH_getn (Table *t) {", "int luaH_getn (lua_State *L, Table *t) {"),
+    patch("ltable.c", "  else return unbound_search(t, j);", "  else return unbound_search(L, t, j);"),
+    patch("lvm.c", "luaH_getn(hvalue(rb))", "luaH_getn(L, hvalue(rb))"),
+    patch("lapi.c", "luaH_getn(hvalue(o))", "luaH_getn(L, hvalue(o))"),
     patch(
         "ltable.c",
         "  return 0;  /* no more elements */",
