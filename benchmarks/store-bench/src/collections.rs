@@ -82,7 +82,7 @@ impl Case {
             group.consumer(b"consumer", 0);
             group
         });
-        let pending = Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 0, count: 1 };
+        let pending = Pending { consumer: Some(b"consumer"[..].into()), delivered_ms: 0, count: 1 };
         group.assign(StreamId { ms: n as u64, seq: 0 }, pending);
     }
 
@@ -107,7 +107,7 @@ impl Case {
             }
             "xack" => {
                 let group = self.stream.groups_mut().get_mut(&b"group"[..]).expect("filled with one");
-                let pending = Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 0, count: 1 };
+                let pending = Pending { consumer: Some(b"consumer"[..].into()), delivered_ms: 0, count: 1 };
                 group.assign(StreamId { ms: n as u64, seq: 0 }, pending);
                 black_box(group.acknowledge(StreamId { ms: drawn as u64, seq: 0 }));
             }

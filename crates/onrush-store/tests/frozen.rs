@@ -46,7 +46,7 @@ fn stream_rows(stream: &Stream) -> Vec<Row> {
         for (consumer, state) in &group.consumers {
             let ids: Vec<&StreamId> = state.pending.iter().collect();
             assert_eq!(ids.len(), state.pending.len());
-            rows.push((consumer.clone(), format!("{ids:?}").into(), Some(state.seen_ms)));
+            rows.push((consumer.to_vec(), format!("{ids:?}").into(), Some(state.seen_ms)));
         }
     }
     rows.extend(stream.idempotency().into_iter().flat_map(recorded_rows));
@@ -325,7 +325,7 @@ impl Tested for Streams {
                     model.seen_ms.insert(consumer.clone(), now_ms);
                 }
                 let count = random.below(5) as u64;
-                let pending = Pending { consumer: Some(consumer), delivered_ms: now_ms, count };
+                let pending = Pending { consumer: Some(consumer.into()), delivered_ms: now_ms, count };
                 group.assign(id, pending.clone());
                 model.pending.insert(id, pending);
             }
@@ -355,9 +355,9 @@ impl Tested for Streams {
             model.entries.iter().map(|(id, value)| (id.to_string().into(), value.clone(), None)).collect();
         rows.extend(pending_rows(b"group", model.pending.iter()));
         for (consumer, seen_ms) in &model.seen_ms {
-            let own = model.pending.iter().filter(|(_, pending)| pending.consumer.as_ref() == Some(consumer));
+            let own = model.pending.iter().filter(|(_, pending)| pending.consumer.as_deref() == Some(consumer));
             let ids: Vec<&StreamId> = own.map(|(id, _)| id).collect();
-            rows.push((consumer.clone(), format!("{ids:?}").into(), Some(*seen_ms)));
+            rows.push((consumer.to_vec(), format!("{ids:?}").into(), Some(*seen_ms)));
         }
         rows.extend(recorded_rows(&model.recorded));
         rows

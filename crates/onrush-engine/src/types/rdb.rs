@@ -181,7 +181,7 @@ struct RestoredStream {
     has_history: bool,
     /// The group that came last, and its consumer.
     group: Vec<u8>,
-    consumer: Vec<u8>,
+    consumer: Arc<[u8]>,
     /// Whether that consumer stands for entries without a consumer.
     is_nobody: bool,
     /// Pending entries of the group without a consumer so far.
@@ -245,7 +245,7 @@ impl RestoredStream {
     }
 
     fn consumer(&mut self, consumer: StreamConsumer<'_>) -> Told {
-        self.consumer = consumer.name.to_vec();
+        self.consumer = consumer.name.to_vec().into();
         let group = self.stream.groups_mut().get_mut(&self.group).ok_or(NOT_EXPECTED)?;
         self.is_nobody = self.consumer.is_empty() && consumer.seen_ms == NOBODY_SEEN_MS;
         if self.is_nobody {
@@ -255,7 +255,7 @@ impl RestoredStream {
         let seen_ms = consumer.seen_ms.max(0);
         let active_ms = consumer.active_ms.map_or(seen_ms, |active_ms| active_ms.max(-1));
         let restored = Consumer { seen_ms, active_ms, ..Consumer::default() };
-        let before = group.consumers.insert(self.consumer.clone(), restored);
+        let before = group.consumers.insert(Arc::clone(&self.consumer), restored);
         only_if(before.is_none(), Refused::DUPLICATE_CONSUMER)
     }
 
@@ -265,7 +265,7 @@ impl RestoredStream {
         let pending = if self.is_nobody {
             Pending::released(count.min(Pending::COUNT_MAX))
         } else {
-            let consumer = Some(self.consumer.clone());
+            let consumer = Some(Arc::clone(&self.consumer));
             Pending { consumer, delivered_ms: delivered_ms.max(0), count: count.min(Pending::COUNT_MAX) }
         };
         group.assign(id, pending);
@@ -419,7 +419,7 @@ mod tests {
             ids.iter().for_each(|id| stream.push(*id, &[(b"f", b"v")], &StreamLimits::default()));
             group.assign(ids[0], Pending::released(3));
             let is_named = !name.is_empty();
-            let owned = Pending { consumer: Some(name.to_vec()), delivered_ms: 0, count: 3 };
+            let owned = Pending { consumer: Some(name[..].into()), delivered_ms: 0, count: 3 };
             group.assign(ids[1], owned.clone());
             stream.groups_mut().insert(b"group".to_vec(), group);
             let mut encoder = Encoder::new(true);
@@ -450,7 +450,7 @@ mod tests {
             sorted_set.insert(&name, (n % 100) as f64, &PairLimits::SORTED_SET);
             let id = StreamId { ms: n + 1, seq: 0 };
             stream.push(id, &[(b"field", &name)], &StreamLimits::default());
-            group.assign(id, Pending { consumer: Some(b"consumer".to_vec()), delivered_ms: 7, count: 1 });
+            group.assign(id, Pending { consumer: Some(b"consumer"[..].into()), delivered_ms: 7, count: 1 });
         }
         stream.groups_mut().insert(b"group".to_vec(), group);
         vec![

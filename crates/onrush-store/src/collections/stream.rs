@@ -99,10 +99,13 @@ impl Stream {
         Encoding::Stream
     }
 
-    /// Bytes allocated. O(nodes + pending entries).
+    /// Bytes allocated. O(nodes + groups + consumers).
     pub fn size_bytes(&self) -> usize {
         const PENDING_BYTES: usize = 120;
-        let pending: usize = self.0.groups.values().map(|group| group.pending.len() * PENDING_BYTES).sum();
+        const CONSUMER_BYTES: usize = 160;
+        let names = |group: &Group| group.consumers.keys().map(|name| name.len() + CONSUMER_BYTES).sum::<usize>();
+        let pending: usize =
+            self.0.groups.values().map(|group| group.pending.len() * PENDING_BYTES + names(group)).sum();
         let messages = self.idempotency().map_or(0, Idempotency::size_bytes);
         self.0.nodes.size_bytes() + pending + messages + size_of::<Log>()
     }

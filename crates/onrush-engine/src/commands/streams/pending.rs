@@ -176,6 +176,7 @@ pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(group) = stream.groups_mut().get_mut(name) else { return Ok(()) };
     group.last_id = group.last_id.max(claim.last_id.unwrap_or(StreamId::MIN));
     let is_new = touch(group, consumer, now_ms);
+    let holder = group.name_of(consumer);
     let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     for (id, exists) in ids.into_iter().zip(exists) {
         if !exists {
@@ -192,7 +193,7 @@ pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
         if is_free {
             let count = before.map_or(1, |pending| if claim.just_id { pending.count } else { pending.next_count() });
             let pending = Pending {
-                consumer: Some(consumer.to_vec()),
+                consumer: holder.clone(),
                 delivered_ms: claim.delivered_ms.unwrap_or(now_ms),
                 count: claim.retry_count.unwrap_or(count),
             };
@@ -328,10 +329,11 @@ pub(crate) fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     if let Some(group) = stream.groups_mut().get_mut(name) {
         is_new = touch(group, consumer, now_ms);
         gone.iter().for_each(|&id| _ = group.acknowledge(id));
+        let holder = group.name_of(consumer);
         for &id in &claimed {
             let Some(pending) = group.pending.get(&id) else { continue };
             let count = if just_id { pending.count } else { pending.next_count() };
-            group.assign(id, Pending { consumer: Some(consumer.to_vec()), delivered_ms: now_ms, count });
+            group.assign(id, Pending { consumer: holder.clone(), delivered_ms: now_ms, count });
         }
     }
     note_consumer(ctx, &key, is_new);

@@ -352,10 +352,11 @@ fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, n
     }
     let Some(group) = stream.groups_mut().get_mut(group_name) else { return Ok(()) };
     group.entries_read = entries_read;
+    let consumer = group.name_of(consumer_name);
     for &id in &ids {
         group.last_id = group.last_id.max(id);
         if !no_ack {
-            group.assign(id, Pending { consumer: Some(consumer_name.to_vec()), delivered_ms: now_ms, count: 1 });
+            group.assign(id, Pending { consumer: consumer.clone(), delivered_ms: now_ms, count: 1 });
         }
     }
     // As in Redis, who acknowledges nothing is not active.

@@ -1,6 +1,7 @@
 //! Consumer groups: which entries consumers got and have not acknowledged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::StreamId;
 use super::ids::{IdMap, IdSet};
@@ -8,8 +9,8 @@ use super::ids::{IdMap, IdSet};
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The consumer that has it; `None` if it was given back.
-    pub consumer: Option<Vec<u8>>,
+    /// The consumer that has it; `None` if it was given back. The name is there once, however many entries the consumer has.
+    pub consumer: Option<Arc<[u8]>>,
     /// When it was delivered last, in Unix milliseconds.
     pub delivered_ms: i64,
     /// How often it was delivered; at most [`Pending::COUNT_MAX`].
@@ -62,14 +63,14 @@ pub struct Group {
     /// What was delivered and not acknowledged.
     pub pending: IdMap<Pending>,
     /// The members by name.
-    pub consumers: BTreeMap<Vec<u8>, Consumer>,
+    pub consumers: BTreeMap<Arc<[u8]>, Consumer>,
 }
 
 impl Group {
     /// A copy of the group as it is now. Both share the pending entries, part by part. O(members + pending / 100).
     pub(super) fn freeze(&mut self) -> Self {
-        let freeze = |(name, consumer): (&Vec<u8>, &mut Consumer)| {
-            (name.clone(), Consumer { pending: consumer.pending.freeze(), ..*consumer })
+        let freeze = |(name, consumer): (&Arc<[u8]>, &mut Consumer)| {
+            (Arc::clone(name), Consumer { pending: consumer.pending.freeze(), ..*consumer })
         };
         let consumers = self.consumers.iter_mut().map(freeze).collect();
         Group { pending: self.pending.freeze(), consumers, ..*self }
@@ -86,22 +87,30 @@ impl Group {
         let is_new = !self.consumers.contains_key(name);
         if is_new {
             let consumer = Consumer { seen_ms: now_ms, active_ms: -1, pending: IdSet::default() };
-            self.consumers.insert(name.to_vec(), consumer);
+            self.consumers.insert(name.into(), consumer);
         }
         is_new
     }
 
+    /// The name of a member, as its entries have it. O(log members).
+    pub fn name_of(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.consumers.get_key_value(name).map(|(name, _)| Arc::clone(name))
+    }
+
     /// Gives an entry to a member, or to none, whichever had it before. O(log pending).
-    pub fn assign(&mut self, id: StreamId, pending: Pending) {
+    pub fn assign(&mut self, id: StreamId, mut pending: Pending) {
         if let Some(before) = self.pending.get(&id)
             && before.consumer != pending.consumer
         {
             Self::take_from(&mut self.consumers, before.consumer.as_deref(), id);
         }
-        if let Some(name) = &pending.consumer
-            && let Some(consumer) = self.consumers.get_mut(name)
+        if let Some(name) = &mut pending.consumer
+            && let Some((known, _)) = self.consumers.get_key_value(name)
         {
-            consumer.pending.insert(id);
+            *name = Arc::clone(known);
+            if let Some(consumer) = self.consumers.get_mut(name) {
+                consumer.pending.insert(id);
+            }
         }
         self.pending.insert(id, pending);
     }
@@ -115,7 +124,7 @@ impl Group {
         Some(pending.count)
     }
 
-    fn take_from(consumers: &mut BTreeMap<Vec<u8>, Consumer>, name: Option<&[u8]>, id: StreamId) {
+    fn take_from(consumers: &mut BTreeMap<Arc<[u8]>, Consumer>, name: Option<&[u8]>, id: StreamId) {
         if let Some(consumer) = name.and_then(|name| consumers.get_mut(name)) {
             consumer.pending.remove(&id);
         }
@@ -148,12 +157,12 @@ mod tests {
         // An empty name is a member's name, not the absence of a member.
         [&b"a"[..], b""].into_iter().for_each(|name| _ = group.consumer(name, 0));
         let of = |group: &Group| group.consumers.values().map(|consumer| consumer.pending.len()).collect::<Vec<_>>();
-        group.assign(id, Pending { consumer: Some(b"a".to_vec()), delivered_ms: 5, count: 2 });
+        group.assign(id, Pending { consumer: Some(b"a"[..].into()), delivered_ms: 5, count: 2 });
         assert_eq!((of(&group), group.pending[&id].idle_ms(9)), (vec![0, 1], Some(4)));
         group.assign(id, Pending::released(1));
         assert_eq!((of(&group), group.pending[&id].idle_ms(9)), (vec![0, 0], None));
         assert!(group.pending[&id].is_idle_for(i64::MAX, 9));
-        group.assign(id, Pending { consumer: Some(Vec::new()), delivered_ms: 0, count: Pending::COUNT_MAX });
+        group.assign(id, Pending { consumer: Some([].into()), delivered_ms: 0, count: Pending::COUNT_MAX });
         assert_eq!((of(&group), group.pending[&id].next_count()), (vec![1, 0], Pending::COUNT_MAX));
         assert!(group.acknowledge(id));
         assert_eq!((of(&group), group.pending.len()), (vec![0, 0], 0));

@@ -104,9 +104,9 @@ mod tests {
         (1..=12).for_each(|ms| stream.push(id(ms), &[(b"f", b"v")], &limits));
         let mut group = Group { last_id: id(9), ..Group::default() };
         group.consumer(b"c", 0);
-        [2, 5]
-            .into_iter()
-            .for_each(|ms| group.assign(id(ms), Pending { consumer: Some(b"c".to_vec()), delivered_ms: 0, count: 1 }));
+        [2, 5].into_iter().for_each(|ms| {
+            group.assign(id(ms), Pending { consumer: Some(b"c"[..].into()), delivered_ms: 0, count: 1 })
+        });
         stream.groups_mut().insert(b"g".to_vec(), group);
         stream
     }
