@@ -53,7 +53,7 @@ fn forget_moved(engine: &Engine, before: &Routes, after: &Routes) {
 
 /// Has clients leave sharded channels whose slots are other nodes'. O(sharded channels).
 fn end_subscriptions(engine: &'static Engine, routes: &Arc<Routes>) {
-    for channel in engine.messages.names(Kind::Shard, None) {
+    for channel in engine.messages.all(Kind::Shard) {
         if routes.owner(slot(&channel.name)) == routes.here {
             continue;
         }

@@ -10,6 +10,22 @@ const STEPS_PER_BYTE: usize = 4;
 /// An element of the pattern counts as one step more for each of these bytes that it has.
 const BYTES_PER_STEP: usize = 4;
 
+/// What is no longer than this is matched in no time, whatever it is matched with.
+const SHORT_LEN: usize = 64;
+
+/// Steps in the time in which a command looks at one element.
+const STEPS_PER_ELEMENT: usize = 16;
+
+/// The elements that a command could look at while a pattern of this length is matched with a string of that length, at
+/// worst; 0 if one of them is short. O(1).
+pub fn match_work(pattern_len: usize, string_len: usize) -> usize {
+    if pattern_len.min(string_len) <= SHORT_LEN {
+        return 0;
+    }
+    let most = STEPS_MIN.saturating_add(STEPS_PER_BYTE.saturating_mul(string_len));
+    pattern_len.saturating_mul(string_len).min(most) / STEPS_PER_ELEMENT
+}
+
 /// Whether `string` as a whole matches `pattern`; with `nocase`, ASCII letters match in either case.
 ///
 /// Odd patterns mean what they mean in Redis: a set that is never closed ends with the pattern, a range may be written

@@ -23,26 +23,45 @@ pub(crate) mod show;
 mod subscribers;
 pub(crate) mod subscriptions;
 
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
 use crate::clients::client::ClientHandle;
-use crate::formats::glob::glob_match;
+use crate::formats::glob::match_work;
 use channel::{Channel, NameHash, Names};
 use directory::Directory;
 use kind::Kind;
 use monitors::Monitors;
 
+/// The patterns with subscribers.
+struct Patterns {
+    names: Names,
+    /// All of them as they are now, once somebody has asked: matching takes too long to hold the lock meanwhile.
+    all: OnceLock<Arc<[Arc<Channel>]>>,
+}
+
+impl Patterns {
+    fn all(&self) -> Arc<[Arc<Channel>]> {
+        Arc::clone(self.all.get_or_init(|| self.names.values().map(Arc::clone).collect()))
+    }
+
+    /// To add or to remove some.
+    fn names(&mut self) -> &mut Names {
+        self.all.take();
+        &mut self.names
+    }
+}
+
 /// Who listens to what. See the module's text.
 pub struct Messages {
     channels: Directory,
     shard_channels: Directory,
-    patterns: RwLock<Names>,
+    patterns: RwLock<Patterns>,
     patterns_len: AtomicUsize,
     /// Rises with every subscription that begins or ends.
     version: AtomicU64,
@@ -62,7 +81,7 @@ impl Messages {
         Self {
             channels: Directory::new(hash),
             shard_channels: Directory::new(hash),
-            patterns: RwLock::new(Names::with_hasher(hash)),
+            patterns: RwLock::new(Patterns { names: Names::with_hasher(hash), all: OnceLock::new() }),
             patterns_len: AtomicUsize::new(0),
             version: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
@@ -102,18 +121,14 @@ impl Messages {
         self.parcel_bytes.load(Relaxed)
     }
 
-    /// Names of channels of a kind that match a pattern, of all if there is none. O(channels).
-    pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Arc<Channel>> {
+    /// The channels of a kind. O(channels).
+    pub(crate) fn all(&self, kind: Kind) -> Vec<Arc<Channel>> {
         let mut found = Vec::new();
-        let look = |channel: &Arc<Channel>| {
-            if pattern.is_none_or(|pattern| glob_match(pattern, &channel.name, false)) {
-                found.push(Arc::clone(channel));
-            }
-        };
+        let look = |channel: &Arc<Channel>| found.push(Arc::clone(channel));
         match kind {
             Kind::Channel => self.channels.for_each(look),
             Kind::Shard => self.shard_channels.for_each(look),
-            Kind::Pattern => self.patterns.read().values().for_each(look),
+            Kind::Pattern => found.extend_from_slice(&self.patterns.read().all()),
         }
         found
     }
@@ -121,7 +136,7 @@ impl Messages {
     /// The clients that hear something of a kind that `may_hear` denies them. O(subscriptions).
     pub(crate) fn denied(&self, kind: Kind, may_hear: impl Fn(&ClientHandle, &[u8]) -> bool) -> Vec<Arc<ClientHandle>> {
         let mut denied = Vec::new();
-        for channel in self.names(kind, None) {
+        for channel in self.all(kind) {
             let subscribers = channel.subscribers.lock();
             denied.extend(subscribers.iter().filter(|client| !may_hear(client, &channel.name)).cloned());
         }
@@ -146,8 +161,17 @@ impl Messages {
         if self.patterns_len.load(Relaxed) == 0 {
             return Vec::new();
         }
-        let patterns = self.patterns.read();
-        patterns.values().filter(|pattern| pattern.takes(name)).map(Arc::clone).collect()
+        let patterns = self.patterns.read().all();
+        patterns.iter().filter(|pattern| pattern.takes(name)).map(Arc::clone).collect()
+    }
+
+    /// As [`match_work`], for a channel's name and all patterns. O(patterns) for a long name; one load if there are none.
+    pub(crate) fn match_work(&self, name: &[u8]) -> usize {
+        if self.patterns_len.load(Relaxed) == 0 || match_work(usize::MAX, name.len()) == 0 {
+            return 0;
+        }
+        let patterns = self.patterns.read().all();
+        patterns.iter().fold(0, |work, pattern| work.saturating_add(match_work(pattern.name.len(), name.len())))
     }
 
     /// Adds a client to the subscribers of a channel; it must not be one yet. O(log subscribers).
@@ -156,8 +180,8 @@ impl Messages {
             Kind::Channel | Kind::Shard => self.directory(kind).join(kind, name, client),
             Kind::Pattern => {
                 let mut patterns = self.patterns.write();
-                let channel = channel::join(&mut patterns, kind, name, client);
-                self.patterns_len.store(patterns.len(), Relaxed);
+                let channel = channel::join(patterns.names(), kind, name, client);
+                self.patterns_len.store(patterns.names.len(), Relaxed);
                 channel
             }
         };
@@ -172,8 +196,8 @@ impl Messages {
             Kind::Channel | Kind::Shard => self.directory(channel.kind).leave(channel, client),
             Kind::Pattern => {
                 let mut patterns = self.patterns.write();
-                channel::leave(&mut patterns, channel, client);
-                self.patterns_len.store(patterns.len(), Relaxed);
+                channel::leave(patterns.names(), channel, client);
+                self.patterns_len.store(patterns.names.len(), Relaxed);
             }
         }
         self.version.fetch_add(1, Release);

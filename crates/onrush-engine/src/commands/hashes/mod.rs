@@ -491,7 +491,6 @@ pub(crate) fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     };
     let key = ctx.key(1);
-    remove_due(ctx, &key);
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
     let mut found = Found::default();
@@ -505,6 +504,8 @@ pub(crate) fn hscan(ctx: &mut Ctx<'_>) -> CommandResult {
             }
         })
     });
+    scan.end(ctx)?;
+    remove_due(ctx, &key);
     found.reply(ctx.out, next);
     Ok(())
 }

@@ -2,13 +2,15 @@
 //!
 //! Both lock one shard at a time, so other commands wait no longer than one shard takes.
 
+use std::cell::Cell;
+
 use onrush_resp::Reply;
 use onrush_store::{CollectionType, Entry};
 
 use crate::commands::keys::is_hidden;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::formats::glob::glob_match;
+use crate::formats::glob::{glob_match, match_work};
 
 const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
@@ -32,8 +34,9 @@ pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
     let len = ctx.engine.keyspace.db(ctx.commit.db() as usize).map_or(0, onrush_store::Db::len);
     ctx.commit.release();
     ctx.expect_shards(len)?;
-    let filter = Filter { now_ms: ctx.now_ms(), pattern: Some(pattern), type_name: None };
+    let filter = Filter { now_ms: ctx.now_ms(), pattern: Some(pattern), type_name: None, effort: Effort::of(ctx) };
     let (_, found) = collect(ctx, 0, usize::MAX, &filter);
+    ctx.expect_work(filter.effort.work.get())?;
     found.append_to(ctx.out);
     Ok(())
 }
@@ -43,7 +46,7 @@ pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
 /// COUNT bounds the entries that are looked at, expired ones included. A type that does not exist matches nothing.
 pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let cursor = parse_cursor(ctx.arg(1)).ok_or(INVALID_CURSOR)?;
-    let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None };
+    let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None, effort: Effort::of(ctx) };
     let mut count = COUNT_DEFAULT;
     let mut rest = ctx.rest(2);
     while !rest.is_empty() {
@@ -60,6 +63,7 @@ pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.release();
     ctx.expect_shards(count)?;
     let (cursor, found) = collect(ctx, cursor, count, &filter);
+    ctx.expect_work(filter.effort.work.get())?;
     found.reply(ctx.out, cursor);
     Ok(())
 }
@@ -74,6 +78,25 @@ pub(crate) struct ElementScan<'a> {
     pub(crate) pattern: Option<&'a [u8]>,
     /// HSCAN's NOVALUES and ZSCAN's NOSCORES.
     pub(crate) no_values: bool,
+    effort: Effort,
+}
+
+/// Work for matching, which a worker gives up when it becomes too much.
+struct Effort {
+    work: Cell<usize>,
+    work_max: usize,
+}
+
+impl Effort {
+    fn of(ctx: &Ctx<'_>) -> Self {
+        Self { work: Cell::new(0), work_max: ctx.commit.work_max() }
+    }
+
+    /// Whether `string` matches; nothing does any more when it has become too much.
+    fn matches(&self, pattern: &[u8], string: &[u8]) -> bool {
+        self.work.set(self.work.get().saturating_add(match_work(pattern.len(), string.len())));
+        self.work.get() <= self.work_max && glob_match(pattern, string, false)
+    }
 }
 
 impl<'a> ElementScan<'a> {
@@ -92,7 +115,8 @@ impl<'a> ElementScan<'a> {
         if ctx.commit.read_as::<T>(&key)?.is_none() {
             return Ok(None);
         }
-        let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false };
+        let effort = Effort::of(ctx);
+        let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false, effort };
         let mut rest = ctx.rest(3);
         while !rest.is_empty() {
             if rest.take_with("COUNT", 1) {
@@ -110,7 +134,15 @@ impl<'a> ElementScan<'a> {
 
     /// Whether an element is wanted.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob_match(pattern, element, false))
+        self.pattern.is_none_or(|pattern| self.effort.matches(pattern, element))
+    }
+
+    /// Ends the scan, which has changed nothing.
+    ///
+    /// # Errors
+    /// As of [`Ctx::expect_work`]: what was found is not all.
+    pub(crate) fn end(&self, ctx: &Ctx<'_>) -> CommandResult {
+        ctx.expect_work(self.effort.work.get())
     }
 }
 
@@ -137,11 +169,12 @@ struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     /// Name of the type, in any case.
     type_name: Option<&'a [u8]>,
+    effort: Effort,
 }
 
 impl Filter<'_> {
     fn admits(&self, entry: &Entry) -> bool {
-        self.pattern.is_none_or(|pattern| pattern == b"*" || glob_match(pattern, entry.key(), false))
+        self.pattern.is_none_or(|pattern| pattern == b"*" || self.effort.matches(pattern, entry.key()))
             && self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.ty().name().as_bytes()))
             && !entry.is_expired(self.now_ms)
     }

@@ -8,6 +8,7 @@ use crate::clients::session::States;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::formats::glob::{glob_match, match_work};
 use crate::messages::kind::Kind;
 use crate::messages::subscriptions::Subscriptions;
 
@@ -142,6 +143,9 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn publish_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+    if kind == Kind::Channel {
+        ctx.expect_work(ctx.engine.messages.match_work(ctx.arg(1)))?;
+    }
     let receivers = ctx.commit.publish(kind, ctx.arg(1), ctx.arg(2), ctx.argv.owned(2));
     ctx.out.int(receivers as i64);
     Ok(())
@@ -162,7 +166,12 @@ fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
         return Err(wrong_subcommand(ctx).into());
     }
     let pattern = (ctx.argc() == 3).then(|| ctx.arg(2));
-    let found = ctx.engine.messages.names(kind, pattern);
+    let mut found = ctx.engine.messages.all(kind);
+    if let Some(pattern) = pattern {
+        let works = found.iter().map(|channel| match_work(pattern.len(), channel.name.len()));
+        ctx.expect_work(works.fold(0, usize::saturating_add))?;
+        found.retain(|channel| glob_match(pattern, &channel.name, false));
+    }
     ctx.out.array(found.len());
     found.iter().for_each(|channel| ctx.out.bulk(&channel.name));
     Ok(())

@@ -322,6 +322,7 @@ pub(crate) fn sscan(ctx: &mut Ctx<'_>) -> CommandResult {
             }
         })
     });
+    scan.end(ctx)?;
     found.reply(ctx.out, next);
     Ok(())
 }

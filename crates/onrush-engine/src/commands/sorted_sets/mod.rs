@@ -352,6 +352,7 @@ pub(crate) fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
             }
         })
     });
+    scan.end(ctx)?;
     found.reply(ctx.out, next);
     Ok(())
 }
