@@ -234,9 +234,12 @@ fn glance(selector: &Selector, command: &Command) -> Glance {
     } else if selector.all_keys || !command.has_keys() {
         return Glance::Allowed;
     }
+    let may_do_more = |flags: KeyFlags| flags.contains(KeyFlags::VARIABLE_FLAGS) && !flags.contains(KeyFlags::ACCESS);
     match command.spec.key_specs() {
-        // What a call does with its keys may be less than what the spec says.
-        [only] if command.has_only_fixed_keys() && !only.flags.contains(KeyFlags::NOT_KEY) => {
+        // What a call does with its keys may be less than what the spec says, but for DELEX, which reads with a condition.
+        [only]
+            if command.has_only_fixed_keys() && !only.flags.contains(KeyFlags::NOT_KEY) && !may_do_more(only.flags) =>
+        {
             Glance::OnKeys(Access::of(only.flags))
         }
         _ => Glance::Unclear,
@@ -314,6 +317,10 @@ mod tests {
         "set a 1",
         "set b 1 get",
         "set c 1",
+        "delex a",
+        "delex b ifeq 1",
+        "bitfield a get u8 0",
+        "bitfield c set u8 0 1",
         "mget a b",
         "mget a1 a2",
         "mset a 1 b 2",
