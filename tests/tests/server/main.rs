@@ -26,3 +26,4 @@ mod tls;
 mod tracking;
 mod users;
 mod waiters;
+mod worst_names;

@@ -161,6 +161,7 @@ fn new_waiter(ctx: &Ctx<'_>, waits: Waits, command: Command, queued_bytes: usize
         client: Arc::clone(&ctx.session.handle),
         held_bytes: command.bytes_len() + queued_bytes,
         command,
+        entry: ctx.command,
         waits,
         proto: ctx.out.proto(),
         began_ns: AtomicU64::new(0),

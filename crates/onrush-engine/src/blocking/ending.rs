@@ -16,8 +16,7 @@ use crate::cluster::refusals::end_of_waiting;
 use crate::cluster::routes::Routes;
 use crate::error::CommandError;
 use crate::observe::latency::Event;
-use crate::observe::slow::note_slow;
-use crate::observe::slowlog::cut;
+use crate::observe::slow::{arguments, note_slow};
 use crate::shared::Shared;
 
 const ROLE_CHANGED: CommandError =
@@ -132,7 +131,7 @@ impl Waiter {
             let argv = self.command.argv();
             let replaced = self.awaited().map_or(&[][..], |awaited| &awaited.sent);
             let sent = |index: usize| replaced.iter().find(|sent| sent.index == index).map(|sent| &sent.arg[..]);
-            cut(argv.len(), argv.iter().enumerate().map(|(index, arg)| sent(index).unwrap_or(arg)))
+            arguments(self.entry, &argv, sent)
         });
     }
 

@@ -129,6 +129,8 @@ impl Command {
 pub struct Waiter {
     pub(super) client: Arc<ClientHandle>,
     pub(super) command: Command,
+    /// Which command of the table that is.
+    pub(super) entry: &'static crate::command::table::Command,
     pub(super) waits: Waits,
     pub(super) proto: Proto,
     /// Nanoseconds that the command took before it began to wait, if the slow log may want them.

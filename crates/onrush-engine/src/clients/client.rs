@@ -173,6 +173,9 @@ impl Activity {
 /// Bytes that a watched key or a subscription takes beside its name: entries of two tables.
 const LISTED_BYTES: u64 = 160;
 
+/// Bytes of a client's name that the slow log keeps with each entry.
+const LOGGED_NAME_LEN_MAX: usize = 128;
+
 fn listed_bytes(name: &[u8]) -> u64 {
     LISTED_BYTES + name.len() as u64
 }
@@ -315,6 +318,12 @@ impl ClientHandle {
     /// Memory of the client in bytes, with all messages that wait for it.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.own_bytes() + self.waiting().bytes as u64
+    }
+
+    /// The beginning of its name, as logs keep it.
+    pub(crate) fn short_name(&self) -> Vec<u8> {
+        let names = self.names.lock();
+        names.name[..names.name.len().min(LOGGED_NAME_LEN_MAX)].to_vec()
     }
 
     /// Changes its names.

@@ -184,7 +184,10 @@ impl Session {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
         self.handle.watched_len.store(0, Relaxed);
-        watching.keys().iter().for_each(|key| self.handle.note_unlisted(&key.key));
+        watching.keys().iter().for_each(|key| {
+            self.handle.note_unlisted(&key.key);
+            self.handle.note_unlisted(&key.key);
+        });
         watching.end(watched)
     }
 
@@ -194,7 +197,11 @@ impl Session {
         let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
         let before = watching.len();
         keys.into_iter().for_each(|key| watching.add(watched, key));
-        watching.keys()[before..].iter().for_each(|key| self.handle.note_listed(&key.key));
+        // The table of all watched keys has it as well.
+        watching.keys()[before..].iter().for_each(|key| {
+            self.handle.note_listed(&key.key);
+            self.handle.note_listed(&key.key);
+        });
         *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
         self.handle.watched_len.store(watching.len() as u32, Relaxed);
         self.watching = Some(watching);

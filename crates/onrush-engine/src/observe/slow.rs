@@ -25,7 +25,7 @@ pub(crate) fn note_command(ctx: &Ctx<'_>, nanos: u64) {
             // It goes into the slow log once it has its reply.
             waiter.note_begin(nanos);
         } else if !ctx.command.flags.contains(Flags::SKIP_SLOWLOG) {
-            note_slow(ctx.engine, &ctx.session.handle, nanos, || arguments(ctx.command, &ctx.argv));
+            note_slow(ctx.engine, &ctx.session.handle, nanos, || arguments(ctx.command, &ctx.argv, |_| None));
         }
         ctx.engine.note_event(event_of(ctx.command), Duration::from_nanos(nanos));
     }
@@ -61,9 +61,13 @@ pub(crate) fn note_slow(shared: &Shared, client: &ClientHandle, nanos: u64, args
     }
 }
 
-/// A command's arguments as the slow log keeps them: cut, and without passwords.
-pub(crate) fn arguments(command: &Command, argv: &Argv<'_>) -> Vec<Vec<u8>> {
-    let shown = |(index, arg)| if is_secret(command, argv, index) { SECRET } else { arg };
+/// A command's arguments as the slow log keeps them: cut, and without passwords. `instead`: what was sent in the place of some.
+pub(crate) fn arguments<'a>(
+    command: &Command,
+    argv: &Argv<'a>,
+    instead: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Vec<Vec<u8>> {
+    let shown = |(index, arg)| if is_secret(command, argv, index) { SECRET } else { instead(index).unwrap_or(arg) };
     cut(argv.len(), argv.iter().enumerate().map(shown))
 }
 
@@ -141,7 +145,7 @@ mod tests {
         }
         let table = CommandTable::new(FAMILIES);
         let argv = Argv::new(line.as_bytes(), &ranges, &[]);
-        let args = arguments(table.resolve(&argv).expect("a command"), &argv);
+        let args = arguments(table.resolve(&argv).expect("a command"), &argv, |_| None);
         String::from_utf8(args.join(&b' ')).expect("text")
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct BatchLog(Mutex<Batches>);
 
 impl BatchLog {
     pub(crate) fn add(&self, client: &ClientHandle, times: BatchTimes, at_s: i64, len_max: usize) {
-        let name = client.names.lock().name.clone();
+        let name = client.short_name();
         let mut batches = self.0.lock();
         let id = batches.next_id;
         batches.next_id += 1;

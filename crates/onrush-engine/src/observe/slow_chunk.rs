@@ -36,7 +36,7 @@ impl SlowChunk<'_> {
         let Some(first) = suspects.first() else { return };
         let len: u64 = suspects.iter().map(|suspect| suspect.times).sum();
         note_slow(self.shared, client_of(first.part), nanos, || match len {
-            1 => arguments(first.command, &first.argv),
+            1 => arguments(first.command, &first.argv, |_| None),
             len => describe(&suspects, len),
         });
         self.shared.note_event(event_of(first.command), Duration::from_nanos(nanos));
@@ -59,7 +59,7 @@ fn describe(suspects: &[Suspect<'_>], len: u64) -> Vec<Vec<u8>> {
     let mut texts = vec![format!("(one of {len} commands, or all together)").into_bytes()];
     texts.extend(suspects.iter().map(|suspect| {
         let times = if suspect.times > 1 { format!("{} x ", suspect.times) } else { String::new() };
-        [times.into_bytes(), arguments(suspect.command, &suspect.argv).join(&b' ')].concat()
+        [times.into_bytes(), arguments(suspect.command, &suspect.argv, |_| None).join(&b' ')].concat()
     }));
     cut(texts.len(), texts.iter().map(Vec::as_slice))
 }

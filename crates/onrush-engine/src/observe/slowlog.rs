@@ -55,7 +55,7 @@ pub(crate) struct SlowLog(Mutex<Entries>);
 impl SlowLog {
     /// Adds a command of `client`; of more than `len_max` entries the oldest go.
     pub(crate) fn add(&self, client: &ClientHandle, args: Vec<Vec<u8>>, at_s: i64, took_us: u64, len_max: usize) {
-        let name = client.names.lock().name.clone();
+        let name = client.short_name();
         let mut entries = self.0.lock();
         let id = entries.next_id;
         entries.next_id += 1;

@@ -42,7 +42,7 @@ pub(crate) struct Invalidations {
     teller: Teller,
     told: Vec<Told>,
     /// By prefix.
-    changed: BTreeMap<Box<[u8]>, Changed>,
+    changed: BTreeMap<Arc<[u8]>, Changed>,
 }
 
 impl Invalidations {

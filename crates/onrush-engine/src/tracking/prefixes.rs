@@ -9,11 +9,11 @@ use parking_lot::{Mutex, RwLock};
 
 /// A prefix with clients. `C` is a client.
 pub(crate) struct Prefix<C> {
-    pub(super) name: Box<[u8]>,
+    pub(super) name: Arc<[u8]>,
     pub(super) clients: Mutex<BTreeMap<u64, Arc<C>>>,
 }
 
-type ByName<C> = BTreeMap<Box<[u8]>, Arc<Prefix<C>>>;
+type ByName<C> = BTreeMap<Arc<[u8]>, Arc<Prefix<C>>>;
 
 /// All prefixes by name.
 pub(super) struct Prefixes<C> {
@@ -33,16 +33,18 @@ impl<C> Prefixes<C> {
         self.len.load(Relaxed)
     }
 
-    /// Adds a client to a prefix. O(log prefixes + log clients).
-    pub(super) fn join(&self, name: &[u8], id: u64, client: &Arc<C>) {
+    /// Adds a client to a prefix; returns its name, of which there is one for all. O(log prefixes + log clients).
+    pub(super) fn join(&self, name: &[u8], id: u64, client: &Arc<C>) -> Arc<[u8]> {
         let mut by_name = self.by_name.write();
         if let Some(prefix) = by_name.get(name) {
             prefix.clients.lock().insert(id, Arc::clone(client));
-            return;
+            return Arc::clone(&prefix.name);
         }
         let clients = Mutex::new([(id, Arc::clone(client))].into());
-        by_name.insert(name.into(), Arc::new(Prefix { name: name.into(), clients }));
+        let name: Arc<[u8]> = name.into();
+        by_name.insert(Arc::clone(&name), Arc::new(Prefix { name: Arc::clone(&name), clients }));
         self.len.store(by_name.len(), Relaxed);
+        name
     }
 
     /// Removes a client from a prefix, and the prefix with its last client: when this returns, the client gets no more
@@ -89,7 +91,7 @@ pub(crate) enum Overlap<'p> {
 }
 
 /// Looks for new prefixes that overlap with each other or with those that a client has. O(prefixes log prefixes) if none do.
-pub(crate) fn overlap<'p>(existing: &'p BTreeSet<Box<[u8]>>, new: &[&'p [u8]]) -> Option<Overlap<'p>> {
+pub(crate) fn overlap<'p>(existing: &'p BTreeSet<Arc<[u8]>>, new: &[&'p [u8]]) -> Option<Overlap<'p>> {
     let mut all: Vec<&[u8]> = existing.iter().map(|name| &**name).chain(new.iter().copied()).collect();
     all.sort_unstable();
     // In the order of names, everything that begins with a name follows it directly.
@@ -121,7 +123,7 @@ mod tests {
         ) {
             let prefixes = Prefixes::default();
             let client = Arc::new(());
-            names.iter().for_each(|name| prefixes.join(name, 1, &client));
+            names.iter().for_each(|name| _ = prefixes.join(name, 1, &client));
             for key in keys {
                 let mut found = Vec::new();
                 prefixes.of_key(&key, |prefix| found.push(prefix.name.to_vec()));
@@ -135,7 +137,7 @@ mod tests {
 
         #[test]
         fn overlaps_are_what_comparing_each_with_each_finds(existing in names(), new in names()) {
-            let existing: BTreeSet<Box<[u8]>> = existing.into_iter().map(Into::into).collect();
+            let existing: BTreeSet<Arc<[u8]>> = existing.into_iter().map(Into::into).collect();
             let new: Vec<&[u8]> = new.iter().map(Vec::as_slice).collect();
             let overlaps = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
             let any = new.iter().enumerate().any(|(at, one)| {

@@ -19,7 +19,7 @@ pub(crate) struct Tracks {
     lazyfree: &'static LazyFree,
     client: Arc<ClientHandle>,
     is_bcast: bool,
-    prefixes: BTreeSet<Box<[u8]>>,
+    prefixes: BTreeSet<Arc<[u8]>>,
 }
 
 impl Tracks {
@@ -43,14 +43,15 @@ impl Tracks {
     }
 
     /// The prefixes that it tracks.
-    pub(crate) fn prefixes(&self) -> &BTreeSet<Box<[u8]>> {
+    pub(crate) fn prefixes(&self) -> &BTreeSet<Arc<[u8]>> {
         &self.prefixes
     }
 
     /// Adds a prefix, unless the client has it. O(log prefixes + log clients).
     pub(crate) fn add_prefix(&mut self, name: &[u8]) {
-        if self.prefixes.insert(name.into()) {
-            self.tracking.prefixes.join(name, self.client.id, &self.client);
+        if !self.prefixes.contains(name) {
+            self.prefixes.insert(self.tracking.prefixes.join(name, self.client.id, &self.client));
+            self.client.note_listed(name);
         }
     }
 }
@@ -59,6 +60,7 @@ impl Drop for Tracks {
     fn drop(&mut self) {
         let Self { tracking, watched, lazyfree, client, .. } = self;
         client.tracking.set(Mode::empty(), 0);
+        self.prefixes.iter().for_each(|name| client.note_unlisted(name));
         // Nothing that was read is tracked any more.
         let forgotten = tracking.members.leave(client, !self.is_bcast, || tracking.table.clear());
         watched.end_observing();
@@ -76,7 +78,7 @@ impl Drop for Tracks {
 struct Leaving {
     tracking: &'static Tracking,
     client: u64,
-    prefixes: BTreeSet<Box<[u8]>>,
+    prefixes: BTreeSet<Arc<[u8]>>,
 }
 
 impl Drop for Leaving {
