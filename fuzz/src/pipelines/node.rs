@@ -30,6 +30,9 @@ const DATABASES: usize = 4;
 
 const SEED: u64 = 1;
 
+/// All engines: nobody takes those that are no longer used for lost memory.
+static ENGINES: Mutex<Vec<&'static Engine>> = Mutex::new(Vec::new());
+
 /// See the module's text.
 pub struct Node {
     /// The engine.
@@ -51,6 +54,7 @@ impl Node {
             ..Parts::default()
         };
         let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+        ENGINES.lock().push(engine);
         Self { engine, runner: Runner::new(engine, 0) }
     }
 
