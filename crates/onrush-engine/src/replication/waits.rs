@@ -23,6 +23,10 @@ impl Waits {
     /// A client waits; replicas will be asked, once for all that wait.
     pub(crate) fn add(&self, goal: Goal, waiter: &Arc<Waiter>) {
         let mut all = self.all.lock();
+        // Without replicas nobody else may ever look through them.
+        if all.len() == all.capacity() {
+            all.retain(|(_, waiter)| waiter.strong_count() > 0);
+        }
         all.push((goal, Arc::downgrade(waiter)));
         self.len.store(all.len(), Relaxed);
         self.ask(goal.lsn);
@@ -57,5 +61,30 @@ impl Waits {
         });
         self.len.store(all.len(), Relaxed);
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::runner::Runner;
+    use crate::clients::local::{LocalClient, State};
+    use crate::command::CommandTable;
+    use crate::commands::FAMILIES;
+    use crate::ctx::Engine;
+    use crate::shared::Parts;
+
+    #[test]
+    fn clients_that_no_longer_wait_take_no_memory() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new(&Parts::default(), CommandTable::new(FAMILIES))));
+        let (mut client, mut other) = (LocalClient::new(engine), LocalClient::new(engine));
+        let mut runner = Runner::new(engine, 0);
+        let unblock = format!("CLIENT UNBLOCK {}\n", client.handle().id);
+        for _ in 0..100 {
+            assert_eq!(client.send(&mut runner, b"WAIT 1 0\n"), State::Waits);
+            assert_eq!(other.run(&mut runner, &unblock), b":1\r\n");
+            assert_eq!(client.go_on(&mut runner), State::Idle);
+            assert_eq!(client.take_replies(), b":0\r\n");
+        }
+        assert!(engine.replication.waits.all.lock().len() < 10);
     }
 }
