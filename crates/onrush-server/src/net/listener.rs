@@ -231,6 +231,11 @@ fn admit_tls(
     workers: &Arc<[Arc<Mailbox>]>,
 ) -> io::Result<()> {
     set_up(server, &stream, peer)?;
+    if is_kept_out(server, peer) {
+        server.stats.connections_rejected.fetch_add(1, Relaxed);
+        server.host.tls.server().map(|config| tokio::spawn(refuse_tls(stream, config)));
+        return Ok(());
+    }
     let (Ok(place), Some(config)) = (Place::take(server), server.host.tls.server()) else {
         server.stats.connections_rejected.fetch_add(1, Relaxed);
         return Ok(());
@@ -238,6 +243,20 @@ fn admit_tls(
     let workers = Arc::clone(workers);
     tokio::spawn(meet(place, stream, peer, config, workers));
     Ok(())
+}
+
+/// Handshakes at once with clients that protected mode keeps out. They take no place of others, and more of them are not told
+/// why.
+static KEPT_OUT: Semaphore = Semaphore::const_new(16);
+
+async fn refuse_tls(mut stream: TcpStream, config: Arc<ServerConfig>) {
+    if let Ok(_place) = KEPT_OUT.try_acquire()
+        && let Ok(established) = shake_hands(&mut stream, config).await
+        && let Ok(stream) = stream.into_std()
+    {
+        // It may have gone.
+        let _ = TlsStream::new(stream, established).write(PROTECTED);
+    }
 }
 
 /// At most some log lines about failed handshakes in a while.

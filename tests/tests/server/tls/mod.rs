@@ -3,6 +3,7 @@
 mod authority;
 mod peer;
 mod settings;
+mod strangers;
 mod stream;
 
 use onrush_tests::port::Port;

@@ -53,7 +53,11 @@ pub struct Peer {
 impl Peer {
     /// Connects without a handshake.
     pub fn begin(port: u16, config: &Arc<ClientConfig>) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        Self::over(TcpStream::connect(("127.0.0.1", port)).expect("a connection"), config)
+    }
+
+    /// The same over a connection that is there.
+    pub fn over(socket: TcpStream, config: &Arc<ClientConfig>) -> Self {
         socket.set_nodelay(true).expect("a socket");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a socket");
         socket.set_write_timeout(Some(TIMEOUT)).expect("a socket");
@@ -69,7 +73,8 @@ impl Peer {
         Ok(peer)
     }
 
-    fn shake_hands(&mut self) -> io::Result<()> {
+    /// Shakes hands.
+    pub fn shake_hands(&mut self) -> io::Result<()> {
         while self.tls.is_handshaking() {
             self.flush()?;
             if self.tls.is_handshaking() && self.fill()? == 0 {
