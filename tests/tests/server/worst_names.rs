@@ -108,6 +108,22 @@ fn patterns_that_are_slow_to_match_hold_nobody_up() {
 }
 
 #[test]
+fn events_of_a_long_key_find_their_patterns_in_bounded_time() {
+    let server = Server::start_onrush(&["--notify-keyspace-events", "KEA"]);
+    let (mut hostile, mut usual) = (server.connect(), server.connect());
+    let mut subscribe = argv!["PSUBSCRIBE"];
+    subscribe.0.extend((0..300).map(|number| slow_pattern(number).into_bytes()));
+    hostile.send_command(&subscribe).expect("a connection");
+    (0..300).for_each(|_| _ = hostile.read_reply().expect("a confirmation"));
+    usual.run("PSUBSCRIBE __key*__:set");
+    let (mut conn, began) = (server.connect(), Instant::now());
+    assert_eq!(conn.call(&argv!["SET", "a".repeat(2_800), "v"]).text(), "OK");
+    assert!(began.elapsed() < Duration::from_millis(700), "{:?}", began.elapsed());
+    let event = Value::parse(&usual.read_reply().expect("an event")).expect("a message");
+    assert_eq!(event.items().map(|items| items[2].text()), Some("__keyevent@0__:set".into()));
+}
+
+#[test]
 fn elements_that_are_slow_to_match_hold_nobody_up() {
     if skips_on_stand_in() {
         return;

@@ -41,6 +41,20 @@ pub fn match_work(pattern_len: usize, string_len: usize) -> usize {
 /// assert!(!glob_match(b"user:?", b"user:17", false));
 /// ```
 pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
+    let mut steps = usize::MAX;
+    match_within(pattern, string, nocase, &mut steps)
+}
+
+/// The same for one of several matches that may take so many steps together; when these are over, a star is widened no more.
+pub(crate) fn match_within(pattern: &[u8], string: &[u8], nocase: bool, steps: &mut usize) -> bool {
+    let most = (STEPS_MIN + STEPS_PER_BYTE * string.len()).min(*steps);
+    let mut left = most;
+    let matches = match_steps(pattern, string, nocase, &mut left);
+    *steps -= most - left;
+    matches
+}
+
+fn match_steps(pattern: &[u8], string: &[u8], nocase: bool, steps_left: &mut usize) -> bool {
     if string.is_empty() {
         // As in Redis, where several stars do not match the empty string.
         return matches!(pattern, b"" | b"*");
@@ -48,7 +62,6 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the latest star's remainder begins in the pattern, and how far into the string the star reaches.
     let mut star: Option<(usize, usize)> = None;
-    let mut steps_left = STEPS_MIN + STEPS_PER_BYTE * string.len();
     while s < string.len() {
         if pattern.get(p) == Some(&b'*') {
             while pattern.get(p) == Some(&b'*') {
@@ -62,14 +75,14 @@ pub fn glob_match(pattern: &[u8], string: &[u8], nocase: bool) -> bool {
         }
         let element = pattern.get(p..).filter(|rest| !rest.is_empty());
         let tried = element.map(|rest| match_byte(rest, string[s], nocase));
-        steps_left = steps_left.saturating_sub(1 + tried.as_ref().map_or(0, |tried| tried.len / BYTES_PER_STEP));
+        *steps_left = steps_left.saturating_sub(1 + tried.as_ref().map_or(0, |tried| tried.len / BYTES_PER_STEP));
         match tried {
             Some(Tried { matches: true, len }) => {
                 p += len;
                 s += 1;
             }
             _ => match &mut star {
-                Some(_) if steps_left == 0 => return false,
+                Some(_) if *steps_left == 0 => return false,
                 Some((rest, reach)) => {
                     *reach += 1;
                     (p, s) = (*rest, *reach);
@@ -143,6 +156,21 @@ fn in_range(from: u8, to: u8, byte: u8, nocase: bool) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn matches_share_their_steps() {
+        let (pattern, string) = ([b"*", &[b'a'; 99][..], b"b"].concat(), [&[b'a'; 500][..], b"b"].concat());
+        let mut steps = 100_000;
+        assert!(match_within(&pattern, &string, false, &mut steps));
+        let each = 100_000 - steps;
+        assert!((401..=50_500).contains(&each), "{each}");
+        steps = each + each / 2;
+        assert!(match_within(&pattern, &string, false, &mut steps));
+        assert!(!match_within(&pattern, &string, false, &mut steps));
+        assert_eq!(steps, 0);
+        // What needs no star that is widened takes as long as it is.
+        assert!(match_within(b"*", &string, false, &mut steps) && match_within(b"ab?", b"abc", false, &mut steps));
+    }
 
     #[test]
     fn a_match_that_takes_for_ever_is_given_up() {

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::kind::Kind;
 use super::subscribers::Subscribers;
 use crate::clients::client::ClientHandle;
-use crate::formats::glob::glob_match;
+use crate::formats::glob::match_within;
 
 /// A channel or a pattern with subscribers.
 pub(crate) struct Channel {
@@ -34,9 +34,9 @@ impl Channel {
         subscribers.into_iter()
     }
 
-    /// Whether the pattern matches a channel's name.
-    pub(super) fn takes(&self, name: &[u8]) -> bool {
-        name.starts_with(&self.name[..self.plain_len]) && glob_match(&self.name, name, false)
+    /// Whether the pattern matches a channel's name, within so many steps.
+    pub(super) fn takes(&self, name: &[u8], steps: &mut usize) -> bool {
+        name.starts_with(&self.name[..self.plain_len]) && match_within(&self.name, name, false, steps)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
             ("*", "", true),
         ] {
             assert_eq!(
-                Channel::new(Kind::Pattern, pattern.as_bytes()).takes(name.as_bytes()),
+                Channel::new(Kind::Pattern, pattern.as_bytes()).takes(name.as_bytes(), &mut 100),
                 takes,
                 "{pattern} {name}"
             );

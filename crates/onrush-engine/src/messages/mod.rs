@@ -156,13 +156,13 @@ impl Messages {
         self.directory(kind).find(name)
     }
 
-    /// The patterns that a channel's name matches. O(patterns); one load if there are none.
-    fn patterns_of(&self, name: &[u8]) -> Vec<Arc<Channel>> {
+    /// The patterns that a channel's name matches, within so many steps. O(patterns); one load if there are none.
+    fn patterns_of(&self, name: &[u8], mut steps: usize) -> Vec<Arc<Channel>> {
         if self.patterns_len.load(Relaxed) == 0 {
             return Vec::new();
         }
         let patterns = self.patterns.read().all();
-        patterns.iter().filter(|pattern| pattern.takes(name)).map(Arc::clone).collect()
+        patterns.iter().filter(|pattern| pattern.takes(name, &mut steps)).map(Arc::clone).collect()
     }
 
     /// As [`match_work`], for a channel's name and all patterns. O(patterns) for a long name; one load if there are none.

@@ -72,6 +72,10 @@ struct ForOthers {
 /// where they can be.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
+/// Steps for finding the patterns that an event's channel matches, some milliseconds: its key is locked meanwhile. Beyond them,
+/// patterns with a star that is still to be widened do not match.
+const EVENT_STEPS_MAX: usize = 1 << 20;
+
 impl Outgoing {
     pub(crate) fn new(shared: &'static Shared, thread: usize) -> Self {
         Self {
@@ -100,10 +104,22 @@ impl Outgoing {
     /// Publishes a message on a channel; `owned` is the message if it is in a buffer of its own. Returns how many
     /// clients will get it.
     pub(crate) fn publish(&mut self, kind: Kind, name: &[u8], payload: &[u8], owned: Option<&Arc<Vec<u8>>>) -> usize {
+        self.publish_within(kind, name, payload, owned, usize::MAX)
+    }
+
+    /// The same, with so many steps for finding patterns that match.
+    fn publish_within(
+        &mut self,
+        kind: Kind,
+        name: &[u8],
+        payload: &[u8],
+        owned: Option<&Arc<Vec<u8>>>,
+        steps: usize,
+    ) -> usize {
         let version = self.shared.messages.version();
         let known = match &mut self.known {
             Some(known) if known.version == version && known.kind == kind && known.name == name => known,
-            known => known.insert(look_up(self.shared, kind, name, version)),
+            known => known.insert(look_up(self.shared, kind, name, version, steps)),
         };
         if known.receivers == 0 {
             return 0;
@@ -164,11 +180,11 @@ impl Outgoing {
         let db = itoa::Buffer::new().format(db).to_owned();
         if classes.contains(EventClasses::KEYSPACE) {
             let channel = [b"__keyspace@", db.as_bytes(), b"__:", key].concat();
-            self.publish(Kind::Channel, &channel, event.as_bytes(), None);
+            self.publish_within(Kind::Channel, &channel, event.as_bytes(), None, EVENT_STEPS_MAX);
         }
         if classes.contains(EventClasses::KEYEVENT) {
             let channel = [b"__keyevent@", db.as_bytes(), b"__:", event.as_bytes()].concat();
-            self.publish(Kind::Channel, &channel, key, None);
+            self.publish_within(Kind::Channel, &channel, key, None, EVENT_STEPS_MAX);
         }
     }
 
@@ -247,10 +263,10 @@ impl Outgoing {
     }
 }
 
-fn look_up(shared: &Shared, kind: Kind, name: &[u8], version: u64) -> Known {
+fn look_up(shared: &Shared, kind: Kind, name: &[u8], version: u64, steps: usize) -> Known {
     let messages = &shared.messages;
     let channel = messages.find(kind, name);
-    let patterns = if kind == Kind::Channel { messages.patterns_of(name) } else { Vec::new() };
+    let patterns = if kind == Kind::Channel { messages.patterns_of(name, steps) } else { Vec::new() };
     let receivers = channel.iter().chain(&patterns).map(|channel| channel.subscribers.lock().len()).sum();
     Known { kind, name: name.to_vec(), version, channel, patterns: patterns.into(), receivers, is_last: false }
 }
