@@ -156,7 +156,7 @@ fn a_crowd_stays_within_the_limit() {
 /// All have sent when the server looks: the worst there is.
 #[test]
 fn thousands_that_send_at_once_are_closed_before_all_are_read() {
-    let server = Server::start_onrush(&["--maxmemory-clients", "4mb", "--workers", "1"]);
+    let server = Server::start_onrush(&["--maxmemory-clients", "8mb", "--workers", "1"]);
     let mut admin = server.connect();
     admin.run("CLIENT NO-EVICT on");
     let mut crowd: Vec<Conn> = (0..4_000).map(|_| server.connect()).collect();

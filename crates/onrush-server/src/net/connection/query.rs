@@ -56,7 +56,8 @@ impl Query {
 
     /// Bytes allocated and not used.
     pub(super) fn free_len(&self) -> usize {
-        self.bytes.capacity() - self.bytes.len()
+        let big = self.big.as_ref().map_or(0, |big| big.buf.capacity() - big.buf.len());
+        self.bytes.capacity() - self.bytes.len() + big
     }
 
     /// Whether it needs no memory of its own.
