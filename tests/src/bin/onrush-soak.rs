@@ -69,8 +69,10 @@ fn shown(options: &Options, report: &Report) -> String {
     if let Some((least, mean, most)) = report.samples.rss_of_last_half() {
         let [least, mean, most] = [least as f64, mean, most as f64].map(|bytes| bytes / 1_048_576.0);
         let percent = report.samples.rss_difference() * 100.0;
-        text +=
-            &format!("RSS over the last half: {least:.1} to {most:.1} MiB, mean {mean:.1}: {percent:.1} % apart.\n");
+        text += &format!(
+            "RSS over the last half: {least:.1} to {most:.1} MiB, mean {mean:.1}; the means of its ninths are {percent:.1} % \
+             apart.\n"
+        );
     }
     if !report.end.is_empty() {
         text += &format!("The state at the end is that of a replay of the append-only file: {}.\n", report.end);

@@ -9,7 +9,7 @@ use crate::server::Server;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The part by which resident memory may differ over the last half of a soak.
+/// The part by which the means of resident memory may differ over the last half of a soak.
 pub const RSS_DIFFERENCE_MAX: f64 = 0.05;
 
 /// The server at one moment.
@@ -74,9 +74,15 @@ impl Samples {
         Some((least, half.iter().map(|one| one.rss as f64).sum::<f64>() / half.len() as f64, most))
     }
 
-    /// How far least and most resident memory of the last half are from each other, as a part of the mean.
+    /// How far the means of resident memory in nine parts of the last half are from each other, as a part of the mean: what
+    /// comes and goes within minutes (a rewrite, clients that do not read) is no growth.
     pub fn rss_difference(&self) -> f64 {
-        self.rss_of_last_half().map_or(0.0, |(least, mean, most)| (most - least) as f64 / mean)
+        let half = &self.0[self.0.len() / 2..];
+        let mean = |part: &[Sample]| part.iter().map(|one| one.rss as f64).sum::<f64>() / part.len() as f64;
+        let means: Vec<f64> = half.chunks(half.len().div_ceil(9).max(1)).map(mean).collect();
+        let (least, most) =
+            means.iter().fold((f64::MAX, 0_f64), |(least, most), one| (least.min(*one), most.max(*one)));
+        if means.is_empty() { 0.0 } else { (most - least) / mean(half) }
     }
 
     /// A table of Markdown with a row for each part of the time.
