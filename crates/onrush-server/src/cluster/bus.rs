@@ -51,6 +51,9 @@ const QUEUE_MAX: usize = 256 << 20;
 /// Bytes of messages after which links may write some.
 const SENT_AT_ONCE: usize = 1 << 20;
 
+/// A new primary tells others at the latest after this time, though it does not serve yet.
+const SERVES_WITHIN: Duration = Duration::from_millis(200);
+
 /// Runs the bus. Ends with the process.
 pub(super) fn run(
     server: &'static Server,
@@ -268,6 +271,10 @@ impl Bus {
         if change.routes.is_some() && !actions.iter().any(is_more) {
             self.slots.make(Change { routes: change.routes.take(), ..Change::default() });
         }
+        // A new primary serves before it says that it does: the one before sends clients here as soon as it has heard, and this node
+        // would send them back.
+        let takes_over = actions.iter().any(|action| matches!(action, Action::Primary));
+        let mut kept = Vec::new();
         let mut sent = 0;
         for action in actions {
             if sent > SENT_AT_ONCE {
@@ -282,6 +289,10 @@ impl Bus {
                     let mut bytes = Vec::new();
                     message.encode(&mut bytes);
                     let bytes = Arc::new(bytes);
+                    if takes_over {
+                        kept.push((links, bytes));
+                        continue;
+                    }
                     sent += bytes.len();
                     links.into_iter().for_each(|id| self.send(id, &bytes));
                 }
@@ -313,7 +324,16 @@ impl Bus {
             change.holds = self.pause_until_mono_ms.take().map(Holding::Until);
         }
         change.done = waiting;
-        if !change.is_empty() {
+        if takes_over {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            // Who waits may have given up.
+            change.done.push(Box::new(move |_| {
+                let _ = tell.send(());
+            }));
+            self.slots.make(change);
+            let _ = tokio::time::timeout(SERVES_WITHIN, told).await;
+            kept.into_iter().for_each(|(links, bytes)| links.into_iter().for_each(|id| self.send(id, &bytes)));
+        } else if !change.is_empty() {
             self.slots.make(change);
         }
     }
