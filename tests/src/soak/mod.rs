@@ -39,6 +39,9 @@ const ARGS: &[&str] = &[
     "allkeys-lru",
     "--maxmemory-clients",
     "64mb",
+    // A reply of more than all clients may hold would end its client.
+    "--proto-max-bulk-len",
+    "4mb",
     "--enable-debug-command",
     "local",
 ];
