@@ -5,6 +5,7 @@ use super::{
     STREAMS, STRINGS,
 };
 use crate::arguments::Arguments;
+use crate::argv;
 use crate::argv::Argv;
 use crate::grammar::Syntax;
 use crate::rng::Rng;
@@ -77,9 +78,27 @@ impl DataCommands {
     }
 
     /// Up to `count` commands.
-    pub fn take(&mut self, rng: &mut Rng, count: usize) -> Vec<Argv> {
+    fn take(&mut self, rng: &mut Rng, count: usize) -> Vec<Argv> {
         let command = |_| self.lines[rng.below(self.lines.len())].generate(rng, &mut self.words);
         let commands = (0..count).map(command);
         commands.filter(|command| command.0.iter().all(|arg| !arg.eq_ignore_ascii_case(b"block"))).collect()
+    }
+
+    /// The same in one of three ways: as a pipeline, as a transaction, each from a script.
+    pub fn take_in(&mut self, way: usize, rng: &mut Rng, count: usize) -> Vec<Argv> {
+        let mut commands = self.take(rng, count);
+        match way {
+            0 => {}
+            1 => {
+                commands.insert(0, argv!["MULTI"]);
+                commands.push(argv!["EXEC"]);
+            }
+            _ => commands.iter_mut().for_each(|command| {
+                let mut wrapped = argv!["EVAL", "return redis.call(unpack(ARGV))", "0"];
+                wrapped.0.append(&mut command.0);
+                *command = wrapped;
+            }),
+        }
+        commands
     }
 }

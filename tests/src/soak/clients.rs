@@ -50,19 +50,7 @@ fn random_commands(doors: Doors, number: usize, mut rng: Rng) -> Step {
         }
         let link = keep(&mut link, || doors.connect(number.is_multiple_of(2)))?;
         let count = 1 + rng.below(30);
-        let mut commands = data.take(&mut rng, count);
-        match way {
-            0 => {}
-            1 => {
-                commands.insert(0, argv!["MULTI"]);
-                commands.push(argv!["EXEC"]);
-            }
-            _ => commands.iter_mut().for_each(|command| {
-                let mut wrapped = argv!["EVAL", "return redis.call(unpack(ARGV))", "0"];
-                wrapped.0.append(&mut command.0);
-                *command = wrapped;
-            }),
-        }
+        let mut commands = data.take_in(way, &mut rng, count);
         if is_new && (number / 2).is_multiple_of(2) {
             commands.insert(0, argv!["HELLO", "3"]);
         }

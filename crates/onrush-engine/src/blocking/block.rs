@@ -165,7 +165,6 @@ fn new_waiter(ctx: &Ctx<'_>, waits: Waits, command: Command, queued_bytes: usize
         waits,
         proto: ctx.out.proto(),
         began_ns: AtomicU64::new(0),
-        may_report_data: ctx.command.may_report_data(),
         state: StateLock::waiting(),
     })
 }

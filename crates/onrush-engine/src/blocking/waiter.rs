@@ -13,6 +13,7 @@ use super::state::{State, StateLock};
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
+use crate::command::table;
 use crate::replication::goal::Goal;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
@@ -130,15 +131,13 @@ pub struct Waiter {
     pub(super) client: Arc<ClientHandle>,
     pub(super) command: Command,
     /// Which command of the table that is.
-    pub(super) entry: &'static crate::command::table::Command,
+    pub(super) entry: &'static table::Command,
     pub(super) waits: Waits,
     pub(super) proto: Proto,
     /// Nanoseconds that the command took before it began to wait, if the slow log may want them.
     pub(super) began_ns: AtomicU64,
     /// Bytes of the arguments of its command, and of what was queued since MULTI and is lent to another thread.
     pub held_bytes: usize,
-    /// Whether its reply may report data, also what other clients have changed meanwhile.
-    pub may_report_data: bool,
     pub(super) state: StateLock<End>,
 }
 
@@ -196,6 +195,11 @@ impl End {
 }
 
 impl Waiter {
+    /// Whether its reply may report data, also what other clients have changed meanwhile.
+    pub fn may_report_data(&self) -> bool {
+        self.entry.may_report_data()
+    }
+
     /// The keys it waits for, if it does.
     pub(super) fn awaited(&self) -> Option<&Awaited> {
         if let Waits::Keys(awaited, _) = &self.waits { Some(awaited) } else { None }

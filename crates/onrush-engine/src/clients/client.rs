@@ -334,14 +334,24 @@ impl ClientHandle {
         self.names_bytes.store(bytes as u64, Relaxed);
     }
 
-    /// It watches or hears something more with this name.
+    /// It hears something more with this name.
     pub(crate) fn note_listed(&self, name: &[u8]) {
         self.listed_bytes.fetch_add(listed_bytes(name), Relaxed);
     }
 
-    /// It does not watch or hear something with this name any more.
+    /// It does not hear something with this name any more.
     pub(crate) fn note_unlisted(&self, name: &[u8]) {
         self.listed_bytes.fetch_sub(listed_bytes(name), Relaxed);
+    }
+
+    /// It watches a key more, which the table of all watched keys has as well.
+    pub(crate) fn note_watched(&self, key: &[u8]) {
+        self.listed_bytes.fetch_add(listed_bytes(key) + key.len() as u64, Relaxed);
+    }
+
+    /// It does not watch a key any more.
+    pub(crate) fn note_unwatched(&self, key: &[u8]) {
+        self.listed_bytes.fetch_sub(listed_bytes(key) + key.len() as u64, Relaxed);
     }
 
     /// Its line in CLIENT LIST, with the line end. `command_name` tells the name of a command by its number.

@@ -184,10 +184,7 @@ impl Session {
         let Some(watching) = self.watching.take() else { return Vec::new() };
         *self.handle.watcher.lock() = None;
         self.handle.watched_len.store(0, Relaxed);
-        watching.keys().iter().for_each(|key| {
-            self.handle.note_unlisted(&key.key);
-            self.handle.note_unlisted(&key.key);
-        });
+        watching.keys().iter().for_each(|key| self.handle.note_unwatched(&key.key));
         watching.end(watched)
     }
 
@@ -197,11 +194,7 @@ impl Session {
         let mut watching = self.watching.take().unwrap_or_else(|| Box::new(Watching::new(client)));
         let before = watching.len();
         keys.into_iter().for_each(|key| watching.add(watched, key));
-        // The table of all watched keys has it as well.
-        watching.keys()[before..].iter().for_each(|key| {
-            self.handle.note_listed(&key.key);
-            self.handle.note_listed(&key.key);
-        });
+        watching.keys()[before..].iter().for_each(|key| self.handle.note_watched(&key.key));
         *self.handle.watcher.lock() = Some(Arc::clone(watching.watcher()));
         self.handle.watched_len.store(watching.len() as u32, Relaxed);
         self.watching = Some(watching);
@@ -257,7 +250,7 @@ impl Session {
             self.owed.add(stayed.owed);
             out.set_proto(if self.handle.is_resp3() { Proto::Resp3 } else { Proto::Resp2 });
         } else {
-            self.owed.has_seen_data |= waiter.may_report_data;
+            self.owed.has_seen_data |= waiter.may_report_data();
         }
         self.waiter = match &outcome {
             Outcome::Reply(_) => None,

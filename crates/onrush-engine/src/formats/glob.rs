@@ -10,20 +10,22 @@ const STEPS_PER_BYTE: usize = 4;
 /// An element of the pattern counts as one step more for each of these bytes that it has.
 const BYTES_PER_STEP: usize = 4;
 
-/// What is no longer than this is matched in no time, whatever it is matched with.
+/// Strings that are no longer than this are matched in no time.
 const SHORT_LEN: usize = 64;
 
 /// Steps in the time in which a command looks at one element.
 const STEPS_PER_ELEMENT: usize = 16;
 
-/// The elements that a command could look at while a pattern of this length is matched with a string of that length, at
-/// worst; 0 if one of them is short. O(1).
-pub fn match_work(pattern_len: usize, string_len: usize) -> usize {
-    if pattern_len.min(string_len) <= SHORT_LEN {
-        return 0;
-    }
-    let most = STEPS_MIN.saturating_add(STEPS_PER_BYTE.saturating_mul(string_len));
-    pattern_len.saturating_mul(string_len).min(most) / STEPS_PER_ELEMENT
+/// How long the longest part of a pattern is that stands behind a star, up to the next one: each byte of a string may be
+/// compared with so much. O(pattern).
+pub fn widened_len(pattern: &[u8]) -> usize {
+    pattern.split(|&byte| byte == b'*').skip(1).map(<[u8]>::len).max().unwrap_or(0)
+}
+
+/// The elements that a command could look at while patterns whose [`widened_len`] is that together are matched with a string of
+/// that length, at worst. O(1).
+pub fn match_work(widened_len: usize, string_len: usize) -> usize {
+    if string_len <= SHORT_LEN { 0 } else { widened_len.saturating_mul(string_len) / STEPS_PER_ELEMENT }
 }
 
 /// Whether `string` as a whole matches `pattern`; with `nocase`, ASCII letters match in either case.
@@ -156,6 +158,14 @@ fn in_range(from: u8, to: u8, byte: u8, nocase: bool) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_stands_behind_a_star_makes_a_match_slow() {
+        for (pattern, len) in [(&b"abc"[..], 0), (b"abc*", 0), (b"*", 0), (b"*abc", 3), (b"a*bc*def*g", 3)] {
+            assert_eq!(widened_len(pattern), len, "{}", String::from_utf8_lossy(pattern));
+        }
+        assert_eq!((match_work(70, 64), match_work(70, 160), match_work(0, 1 << 20)), (0, 700, 0));
+    }
 
     #[test]
     fn matches_share_their_steps() {

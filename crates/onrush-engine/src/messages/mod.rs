@@ -32,22 +32,39 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 
 use crate::clients::client::ClientHandle;
-use crate::formats::glob::match_work;
+use crate::formats::glob::{match_work, widened_len};
 use channel::{Channel, NameHash, Names};
 use directory::Directory;
 use kind::Kind;
 use monitors::Monitors;
 
+/// What a channel's name has at most, and a part of a pattern behind a star: matching them with each other takes no time.
+const USUAL_NAME_LEN: usize = 512;
+const USUAL_WIDENED_LEN: usize = 64;
+
 /// The patterns with subscribers.
 struct Patterns {
     names: Names,
     /// All of them as they are now, once somebody has asked: matching takes too long to hold the lock meanwhile.
-    all: OnceLock<Arc<[Arc<Channel>]>>,
+    all: OnceLock<Arc<AllPatterns>>,
+}
+
+struct AllPatterns {
+    patterns: Box<[Arc<Channel>]>,
+    /// [`widened_len`] of all together, and of those for which it is long.
+    widened_len: usize,
+    long_widened_len: usize,
 }
 
 impl Patterns {
-    fn all(&self) -> Arc<[Arc<Channel>]> {
-        Arc::clone(self.all.get_or_init(|| self.names.values().map(Arc::clone).collect()))
+    fn all(&self) -> Arc<AllPatterns> {
+        let made = || {
+            let patterns: Box<[Arc<Channel>]> = self.names.values().map(Arc::clone).collect();
+            let lens = || patterns.iter().map(|pattern| widened_len(&pattern.name));
+            let (widened_len, long_widened_len) = (lens().sum(), lens().filter(|&len| len > USUAL_WIDENED_LEN).sum());
+            Arc::new(AllPatterns { patterns, widened_len, long_widened_len })
+        };
+        Arc::clone(self.all.get_or_init(made))
     }
 
     /// To add or to remove some.
@@ -128,7 +145,7 @@ impl Messages {
         match kind {
             Kind::Channel => self.channels.for_each(look),
             Kind::Shard => self.shard_channels.for_each(look),
-            Kind::Pattern => found.extend_from_slice(&self.patterns.read().all()),
+            Kind::Pattern => found.extend_from_slice(&self.patterns.read().all().patterns),
         }
         found
     }
@@ -161,17 +178,18 @@ impl Messages {
         if self.patterns_len.load(Relaxed) == 0 {
             return Vec::new();
         }
-        let patterns = self.patterns.read().all();
-        patterns.iter().filter(|pattern| pattern.takes(name, &mut steps)).map(Arc::clone).collect()
+        let all = self.patterns.read().all();
+        all.patterns.iter().filter(|pattern| pattern.takes(name, &mut steps)).map(Arc::clone).collect()
     }
 
-    /// As [`match_work`], for a channel's name and all patterns. O(patterns) for a long name; one load if there are none.
+    /// As [`match_work`], for a channel's name and all patterns; usual ones count for long names only. O(1), unless patterns have
+    /// come or gone; one load if there are none.
     pub(crate) fn match_work(&self, name: &[u8]) -> usize {
-        if self.patterns_len.load(Relaxed) == 0 || match_work(usize::MAX, name.len()) == 0 {
+        if self.patterns_len.load(Relaxed) == 0 {
             return 0;
         }
-        let patterns = self.patterns.read().all();
-        patterns.iter().fold(0, |work, pattern| work.saturating_add(match_work(pattern.name.len(), name.len())))
+        let all = self.patterns.read().all();
+        match_work(if name.len() > USUAL_NAME_LEN { all.widened_len } else { all.long_widened_len }, name.len())
     }
 
     /// Adds a client to the subscribers of a channel; it must not be one yet. O(log subscribers).

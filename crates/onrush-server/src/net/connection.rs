@@ -446,7 +446,7 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
-        let may_report_data = waiter.may_report_data;
+        let may_report_data = waiter.may_report_data();
         let reply = match self.session.take_outcome(&mut self.reply) {
             None => return false,
             Some(Outcome::Reply(reply)) => reply,

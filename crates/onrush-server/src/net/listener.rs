@@ -233,7 +233,9 @@ fn admit_tls(
     set_up(server, &stream, peer)?;
     if is_kept_out(server, peer) {
         server.stats.connections_rejected.fetch_add(1, Relaxed);
-        server.host.tls.server().map(|config| tokio::spawn(refuse_tls(stream, config)));
+        if let Some(config) = server.host.tls.server() {
+            tokio::spawn(refuse_tls(stream, config));
+        }
         return Ok(());
     }
     let (Ok(place), Some(config)) = (Place::take(server), server.host.tls.server()) else {
@@ -298,6 +300,7 @@ fn begin(
     let laddr = stream.local_addr()?.to_string();
     let fd = stream.as_raw_fd();
     let mut stream = TlsStream::new(stream.into_std()?, established);
+    // Protected mode may have come during the handshake.
     if is_kept_out(place.0, peer) {
         place.0.stats.connections_rejected.fetch_add(1, Relaxed);
         return stream.write(PROTECTED).map(drop);

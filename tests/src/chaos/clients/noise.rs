@@ -13,21 +13,9 @@ pub(super) fn client<'a>(scene: &'a Scene<'a>, way: usize, mut rng: Rng) -> Step
     let mut number = 0u64;
     Box::new(move |talk| {
         let count = 1 + rng.below(30);
-        let mut commands = data.take(&mut rng, count);
+        let mut commands = data.take_in(way, &mut rng, count);
         number += 1;
         let marker = format!("marker-{number}");
-        match way {
-            0 => {}
-            1 => {
-                commands.insert(0, argv!["MULTI"]);
-                commands.push(argv!["EXEC"]);
-            }
-            _ => commands.iter_mut().for_each(|command| {
-                let mut wrapped = argv!["EVAL", "return redis.call(unpack(ARGV))", "0"];
-                wrapped.0.append(&mut command.0);
-                *command = wrapped;
-            }),
-        }
         commands.push(argv!["ECHO", marker]);
         let values = talk.exchange(&commands);
         scene.report.count("random commands", values.len() as u64);

@@ -9,8 +9,8 @@ use onrush_store::{CollectionType, Entry};
 
 use crate::commands::keys::is_hidden;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
-use crate::formats::glob::{glob_match, match_work};
+use crate::error::{self, CommandError, Stop};
+use crate::formats::glob::{glob_match, match_work, widened_len};
 
 const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
@@ -34,9 +34,8 @@ pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
     let len = ctx.engine.keyspace.db(ctx.commit.db() as usize).map_or(0, onrush_store::Db::len);
     ctx.commit.release();
     ctx.expect_shards(len)?;
-    let filter = Filter { now_ms: ctx.now_ms(), pattern: Some(pattern), type_name: None, effort: Effort::of(ctx) };
-    let (_, found) = collect(ctx, 0, usize::MAX, &filter);
-    ctx.expect_work(filter.effort.work.get())?;
+    let filter = Filter { now_ms: ctx.now_ms(), wanted: wanted(pattern, ctx), type_name: None };
+    let (_, found) = collect(ctx, 0, usize::MAX, &filter)?;
     found.append_to(ctx.out);
     Ok(())
 }
@@ -46,14 +45,14 @@ pub(crate) fn keys(ctx: &mut Ctx<'_>) -> CommandResult {
 /// COUNT bounds the entries that are looked at, expired ones included. A type that does not exist matches nothing.
 pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     let cursor = parse_cursor(ctx.arg(1)).ok_or(INVALID_CURSOR)?;
-    let mut filter = Filter { now_ms: ctx.now_ms(), pattern: None, type_name: None, effort: Effort::of(ctx) };
+    let mut filter = Filter { now_ms: ctx.now_ms(), wanted: None, type_name: None };
     let mut count = COUNT_DEFAULT;
     let mut rest = ctx.rest(2);
     while !rest.is_empty() {
         if rest.take_with("COUNT", 1) {
             count = usize::try_from(rest.next_int()?).ok().filter(|&count| count > 0).ok_or(error::SYNTAX)?;
         } else if rest.take_with("MATCH", 1) {
-            filter.pattern = Some(rest.next_arg());
+            filter.wanted = wanted(rest.next_arg(), ctx);
         } else if rest.take_with("TYPE", 1) {
             filter.type_name = Some(rest.next_arg());
         } else {
@@ -62,8 +61,7 @@ pub(crate) fn scan(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     ctx.commit.release();
     ctx.expect_shards(count)?;
-    let (cursor, found) = collect(ctx, cursor, count, &filter);
-    ctx.expect_work(filter.effort.work.get())?;
+    let (cursor, found) = collect(ctx, cursor, count, &filter)?;
     found.reply(ctx.out, cursor);
     Ok(())
 }
@@ -75,27 +73,36 @@ pub(crate) struct ElementScan<'a> {
     /// Elements to look at.
     pub(crate) count: usize,
     /// What an element has to match; `None` lets all through.
-    pub(crate) pattern: Option<&'a [u8]>,
+    wanted: Option<Wanted<'a>>,
     /// HSCAN's NOVALUES and ZSCAN's NOSCORES.
     pub(crate) no_values: bool,
-    effort: Effort,
 }
 
-/// Work for matching, which a worker gives up when it becomes too much.
-struct Effort {
+/// A pattern, and the work of matching with it, which a worker gives up when it becomes too much.
+struct Wanted<'a> {
+    pattern: &'a [u8],
+    widened_len: usize,
     work: Cell<usize>,
     work_max: usize,
 }
 
-impl Effort {
-    fn of(ctx: &Ctx<'_>) -> Self {
-        Self { work: Cell::new(0), work_max: ctx.commit.work_max() }
+impl<'a> Wanted<'a> {
+    fn new(pattern: &'a [u8], ctx: &Ctx<'_>) -> Self {
+        Self { pattern, widened_len: widened_len(pattern), work: Cell::new(0), work_max: ctx.commit.work_max() }
     }
 
     /// Whether `string` matches; nothing does any more when it has become too much.
-    fn matches(&self, pattern: &[u8], string: &[u8]) -> bool {
-        self.work.set(self.work.get().saturating_add(match_work(pattern.len(), string.len())));
-        self.work.get() <= self.work_max && glob_match(pattern, string, false)
+    fn matches(&self, string: &[u8]) -> bool {
+        self.work.set(self.work.get().saturating_add(match_work(self.widened_len, string.len())));
+        self.work.get() <= self.work_max && glob_match(self.pattern, string, false)
+    }
+
+    /// What was found is all.
+    ///
+    /// # Errors
+    /// As of [`Ctx::expect_work`]: it became too much.
+    fn end(&self, ctx: &Ctx<'_>) -> CommandResult {
+        ctx.expect_work(self.work.get())
     }
 }
 
@@ -115,14 +122,13 @@ impl<'a> ElementScan<'a> {
         if ctx.commit.read_as::<T>(&key)?.is_none() {
             return Ok(None);
         }
-        let effort = Effort::of(ctx);
-        let mut scan = Self { cursor, count: COUNT_DEFAULT, pattern: None, no_values: false, effort };
+        let mut scan = Self { cursor, count: COUNT_DEFAULT, wanted: None, no_values: false };
         let mut rest = ctx.rest(3);
         while !rest.is_empty() {
             if rest.take_with("COUNT", 1) {
                 scan.count = usize::try_from(rest.next_int()?).ok().filter(|&n| n > 0).ok_or(error::SYNTAX)?;
             } else if rest.take_with("MATCH", 1) {
-                scan.pattern = Some(rest.next_arg()).filter(|&pattern| pattern != b"*");
+                scan.wanted = wanted(rest.next_arg(), ctx);
             } else if no_values.is_some_and(|word| rest.take(word)) {
                 scan.no_values = true;
             } else {
@@ -134,7 +140,7 @@ impl<'a> ElementScan<'a> {
 
     /// Whether an element is wanted.
     pub(crate) fn admits(&self, element: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| self.effort.matches(pattern, element))
+        self.wanted.as_ref().is_none_or(|wanted| wanted.matches(element))
     }
 
     /// Ends the scan, which has changed nothing.
@@ -142,12 +148,20 @@ impl<'a> ElementScan<'a> {
     /// # Errors
     /// As of [`Ctx::expect_work`]: what was found is not all.
     pub(crate) fn end(&self, ctx: &Ctx<'_>) -> CommandResult {
-        ctx.expect_work(self.effort.work.get())
+        self.wanted.as_ref().map_or(Ok(()), |wanted| wanted.end(ctx))
     }
 }
 
+/// What a pattern lets through; `None`: everything.
+fn wanted<'a>(pattern: &'a [u8], ctx: &Ctx<'_>) -> Option<Wanted<'a>> {
+    (pattern != b"*").then(|| Wanted::new(pattern, ctx))
+}
+
 /// Looks at `count` entries of the present database from `cursor` on; returns the next cursor and the keys.
-fn collect(ctx: &mut Ctx<'_>, cursor: u64, count: usize, filter: &Filter<'_>) -> (u64, Found) {
+///
+/// # Errors
+/// As of [`Wanted::end`].
+fn collect(ctx: &mut Ctx<'_>, cursor: u64, count: usize, filter: &Filter<'_>) -> Result<(u64, Found), Stop> {
     ctx.commit.release();
     let (mut found, engine) = (Found::default(), ctx.engine);
     let next = match engine.keyspace.db(ctx.commit.db() as usize) {
@@ -158,7 +172,8 @@ fn collect(ctx: &mut Ctx<'_>, cursor: u64, count: usize, filter: &Filter<'_>) ->
         }),
         None => 0,
     };
-    (next, found)
+    filter.wanted.as_ref().map_or(Ok(()), |wanted| wanted.end(ctx))?;
+    Ok((next, found))
 }
 
 /// Which entries are wanted.
@@ -166,15 +181,14 @@ struct Filter<'a> {
     /// Entries expired by then are not.
     now_ms: i64,
     /// What the key has to match.
-    pattern: Option<&'a [u8]>,
+    wanted: Option<Wanted<'a>>,
     /// Name of the type, in any case.
     type_name: Option<&'a [u8]>,
-    effort: Effort,
 }
 
 impl Filter<'_> {
     fn admits(&self, entry: &Entry) -> bool {
-        self.pattern.is_none_or(|pattern| pattern == b"*" || self.effort.matches(pattern, entry.key()))
+        self.wanted.as_ref().is_none_or(|wanted| wanted.matches(entry.key()))
             && self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(entry.ty().name().as_bytes()))
             && !entry.is_expired(self.now_ms)
     }

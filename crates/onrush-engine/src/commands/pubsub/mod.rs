@@ -8,7 +8,7 @@ use crate::clients::session::States;
 use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::formats::glob::{glob_match, match_work};
+use crate::formats::glob::{glob_match, match_work, widened_len};
 use crate::messages::kind::Kind;
 use crate::messages::subscriptions::Subscriptions;
 
@@ -168,7 +168,8 @@ fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     let pattern = (ctx.argc() == 3).then(|| ctx.arg(2));
     let mut found = ctx.engine.messages.all(kind);
     if let Some(pattern) = pattern {
-        let works = found.iter().map(|channel| match_work(pattern.len(), channel.name.len()));
+        let widened_len = widened_len(pattern);
+        let works = found.iter().map(|channel| match_work(widened_len, channel.name.len()));
         ctx.expect_work(works.fold(0, usize::saturating_add))?;
         found.retain(|channel| glob_match(pattern, &channel.name, false));
     }

@@ -9,7 +9,7 @@ use super::ids::{IdMap, IdSet};
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The consumer that has it; `None` if it was given back. The name is there once, however many entries the consumer has.
+    /// The consumer that has it, by [`Group::name_of`], so that its name is there once; `None` if it was given back.
     pub consumer: Option<Arc<[u8]>>,
     /// When it was delivered last, in Unix milliseconds.
     pub delivered_ms: i64,
@@ -98,19 +98,16 @@ impl Group {
     }
 
     /// Gives an entry to a member, or to none, whichever had it before. O(log pending).
-    pub fn assign(&mut self, id: StreamId, mut pending: Pending) {
+    pub fn assign(&mut self, id: StreamId, pending: Pending) {
         if let Some(before) = self.pending.get(&id)
             && before.consumer != pending.consumer
         {
             Self::take_from(&mut self.consumers, before.consumer.as_deref(), id);
         }
-        if let Some(name) = &mut pending.consumer
-            && let Some((known, _)) = self.consumers.get_key_value(name)
+        if let Some(name) = &pending.consumer
+            && let Some(consumer) = self.consumers.get_mut(name)
         {
-            *name = Arc::clone(known);
-            if let Some(consumer) = self.consumers.get_mut(name) {
-                consumer.pending.insert(id);
-            }
+            consumer.pending.insert(id);
         }
         self.pending.insert(id, pending);
     }
