@@ -72,6 +72,5 @@ pub fn config(data: &[u8]) {
 
 /// A syntax line is parsed or refused.
 pub fn syntax(data: &[u8]) {
-    let line = String::from_utf8_lossy(data).into_owned();
-    let _ = syntax::parse(Box::leak(line.into_boxed_str()));
+    let _ = syntax::parse(&String::from_utf8_lossy(data));
 }
