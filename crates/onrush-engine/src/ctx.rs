@@ -37,6 +37,9 @@ pub struct Engine {
     shared: Shared,
 }
 
+/// Bytes of a string that a worker copies, or adds to it, at once.
+const EDITED_BYTES_MAX: usize = 1 << 20;
+
 impl Engine {
     /// An engine without data and without clients, which executes these commands.
     pub fn new(parts: &Parts, commands: CommandTable) -> Self {
@@ -386,6 +389,16 @@ impl<'a> Ctx<'a> {
     /// They are too many for a worker: the handler returns, and the command is executed elsewhere from its beginning.
     pub fn expect_work(&self, elements: usize) -> CommandResult {
         Ok(self.commit.expect_work(elements)?)
+    }
+
+    /// Announces that this command, which has changed no value yet, will copy so many bytes of a string
+    /// ([`onrush_store::ValueRef::copied_bytes`]), and make it longer by so many. O(1).
+    ///
+    /// # Errors
+    /// These are too many bytes for a worker, as of [`Ctx::expect_work`].
+    #[inline]
+    pub fn expect_edit(&self, copied: usize, grows: usize) -> CommandResult {
+        if copied.max(grows) <= EDITED_BYTES_MAX { Ok(()) } else { self.leave_worker() }
     }
 
     /// Announces that this command, which has changed nothing yet, may take long whatever it finds: a worker does not

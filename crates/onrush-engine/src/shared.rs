@@ -149,6 +149,7 @@ pub struct Shared {
     pub workers: usize,
     /// When it started.
     pub started: Instant,
+    started_unix_s: i64,
     /// 40 hexadecimal digits, different at every start.
     pub run_id: String,
     /// The role of this server, and the history of its data.
@@ -211,6 +212,7 @@ impl Shared {
             offload: Offload::new(parts.elements_max),
             workers: parts.workers,
             started: clock.now(),
+            started_unix_s: clock.unix_us() / 1_000_000,
             run_id: identifier(parts.seed, 1),
             replication: Replication::new(identifier(parts.seed, 2)),
             clock,
@@ -430,8 +432,7 @@ impl Shared {
 
     /// Unix time in seconds when it started.
     pub fn started_unix_s(&self) -> i64 {
-        let uptime_s = (self.clock.now() - self.started).as_secs();
-        self.clock.unix_us() / 1_000_000 - uptime_s as i64
+        self.started_unix_s
     }
 
     /// Memory in use, in bytes.

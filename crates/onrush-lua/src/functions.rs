@@ -27,6 +27,8 @@ impl FunctionFlags {
     pub const NO_WRITES: Self = Self { bits: 1 };
     /// `allow-oom`
     pub const ALLOW_OOM: Self = Self { bits: 2 };
+    /// `allow-stale`
+    pub const ALLOW_STALE: Self = Self { bits: 4 };
     /// `no-cluster`
     pub const NO_CLUSTER: Self = Self { bits: 8 };
     /// `allow-cross-slot-keys`

@@ -83,6 +83,50 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Records of one thread, one after the other in the order of all commits, each of one command that changes data, all for one
+/// database.
+#[derive(Clone, Copy)]
+pub struct Plain<'a> {
+    /// The database.
+    pub db: u32,
+    lsn: u64,
+    effects: &'a Effects,
+    first: usize,
+    end: usize,
+}
+
+impl<'a> Plain<'a> {
+    /// The commands as multibulks. O(1).
+    pub fn bytes(&self) -> &'a [u8] {
+        let start = self.effects.record_start(self.first);
+        let end = self.effects.record_start(self.end);
+        &self.effects.bytes()[self.effects.start_of(start)..self.effects.start_of(end)]
+    }
+
+    /// How many there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// The place of the last one.
+    pub fn last_lsn(&self) -> u64 {
+        self.lsn + self.len() as u64 - 1
+    }
+
+    /// One by one.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let effects = self.effects;
+        (self.first..self.end).map(move |index| effects.record(index))
+    }
+}
+
+/// What comes next of a thread's records.
+pub(crate) enum Next<'a> {
+    Plain(Plain<'a>),
+    Record(Record<'a>),
+}
+
 /// Commands for one database that follow each other in a record.
 pub(crate) struct Part<'a> {
     /// Their database.
@@ -243,8 +287,31 @@ impl Effects {
     /// Closed record `index`.
     pub(crate) fn record(&self, index: usize) -> Record<'_> {
         let Closed { lsn, commands_end } = self.closed[index];
-        let first = index.checked_sub(1).map_or(0, |before| self.closed[before].commands_end);
-        Record { lsn, effects: self, first, end: commands_end }
+        Record { lsn, effects: self, first: self.record_start(index), end: commands_end }
+    }
+
+    /// The first command of closed record `index`.
+    fn record_start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.closed[before].commands_end)
+    }
+
+    /// Closed record `index` if its LSN is this one, with as many of those behind it as are like it. O(what it returns).
+    pub(crate) fn next(&self, index: usize, lsn: u64) -> Option<Next<'_>> {
+        let closed = self.closed.get(index..).filter(|closed| closed.first().is_some_and(|first| first.lsn == lsn))?;
+        let start = self.record_start(index);
+        let db = self.commands[start].db;
+        let is_plain = |nth: usize, closed: &Closed| {
+            closed.lsn == lsn + nth as u64
+                && closed.commands_end == start + nth + 1
+                && self.commands[start + nth].db == db
+        };
+        let can_be = db < FOR_LOG && self.shared.is_none();
+        let count =
+            if can_be { (0..).zip(closed).take_while(|(nth, closed)| is_plain(*nth, closed)).count() } else { 0 };
+        Some(match count {
+            0 => Next::Record(self.record(index)),
+            _ => Next::Plain(Plain { db, lsn, effects: self, first: index, end: index + count }),
+        })
     }
 
     /// Bytes of memory, while nothing is shared.
@@ -303,6 +370,48 @@ mod tests {
         effects.share();
         assert!(effects.len_bytes() > LARGE_LEN && effects.shared.is_none());
         assert_eq!([&last[0][..], b"*1\r\n$1\r\nz\r\n", &last[1]].concat(), all[..before - 14]);
+    }
+
+    #[test]
+    fn records_of_one_command_each_come_together_and_all_others_alone() {
+        let mut effects = Effects::default();
+        let mut record = |lsn, dbs: &[u32]| {
+            dbs.iter().for_each(|db| effects.command(*db, [&b"A"[..]].into_iter()));
+            effects.close(lsn);
+        };
+        let records: [(u64, &[u32]); 10] = [
+            (1, &[0]),
+            (2, &[0]),
+            (3, &[0, 0]),
+            (4, &[0]),
+            (5, &[1]),
+            (6, &[1]),
+            (8, &[1]),
+            (9, &[FOR_REPLICAS]),
+            (10, &[FOR_LOG]),
+            (11, &[2, 3]),
+        ];
+        records.iter().for_each(|(lsn, dbs)| record(*lsn, dbs));
+        let (mut index, mut seen) = (0, Vec::new());
+        while let Some(lsn) = effects.lsn(index) {
+            assert!(effects.next(index, lsn + 1).is_none());
+            let count = match effects.next(index, lsn).unwrap() {
+                Next::Record(record) => {
+                    assert_eq!(record.lsn, lsn);
+                    0
+                }
+                Next::Plain(plain) => {
+                    let each: Vec<u8> =
+                        plain.records().flat_map(|record| texts(record)[0].1.clone().into_bytes()).collect();
+                    assert_eq!(String::from_utf8_lossy(plain.bytes()).replace("\r\n", " ").into_bytes(), each);
+                    assert_eq!(plain.last_lsn(), lsn + plain.len() as u64 - 1);
+                    plain.len()
+                }
+            };
+            seen.push(count);
+            index += count.max(1);
+        }
+        assert_eq!(seen, [2, 0, 1, 2, 1, 0, 0, 0]);
     }
 
     fn texts(record: Record<'_>) -> Vec<(u32, String)> {

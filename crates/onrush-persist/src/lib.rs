@@ -17,5 +17,5 @@ pub mod threads;
 
 pub use buffer::{Buffer, Held, held_bytes};
 pub use command_file::CommandFile;
-pub use effects::{Effects, FOR_LOG, FOR_REPLICAS, Record, push_command};
+pub use effects::{Effects, FOR_LOG, FOR_REPLICAS, Plain, Record, push_command};
 pub use log::{CommandLog, Sink, SinkId, SlowWork};

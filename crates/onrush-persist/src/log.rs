@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::effects::{Effects, Record};
+use crate::effects::{Effects, Next, Plain, Record};
 use crate::threads;
 
 /// How long the log's thread waits for more records before it merges them.
@@ -34,6 +34,11 @@ pub const LATE_AFTER: Duration = Duration::from_millis(50);
 pub trait Sink: Send {
     /// Takes the next record. Called by one thread at a time, in the order of LSNs.
     fn record(&mut self, record: Record<'_>);
+
+    /// Takes the next records, which are many and simple: as [`Sink::record`] for each.
+    fn plain(&mut self, plain: Plain<'_>) {
+        plain.records().for_each(|record| self.record(record));
+    }
 
     /// Called after a group of records: a good moment to write them out. Every flush of the log waits for it; slow work
     /// belongs into [`Sink::slow_work`].
@@ -423,11 +428,20 @@ impl Merge {
             }
             let Some(Reverse(mut waiting)) = self.waiting.pop() else { break };
             // As long as this thread's records have consecutive numbers.
-            while waiting.effects.lsn(waiting.next) == Some(self.last + 1) {
-                let record = waiting.effects.record(waiting.next);
-                self.sinks.iter_mut().for_each(|(_, sink)| sink.record(record));
-                self.last += 1;
-                waiting.next += 1;
+            while let Some(next) = waiting.effects.next(waiting.next, self.last + 1) {
+                let sinks = self.sinks.iter_mut();
+                let count = match next {
+                    Next::Plain(plain) => {
+                        sinks.for_each(|(_, sink)| sink.plain(plain));
+                        plain.len()
+                    }
+                    Next::Record(record) => {
+                        sinks.for_each(|(_, sink)| sink.record(record));
+                        1
+                    }
+                };
+                self.last += count as u64;
+                waiting.next += count;
             }
             match waiting.effects.lsn(waiting.next) {
                 Some(lsn) => self.waiting.push(Reverse(Waiting { lsn, ..waiting })),

@@ -337,6 +337,54 @@ fn a_reload_takes_back_no_write() {
 }
 
 #[test]
+fn without_a_save_the_time_of_the_last_one_is_that_of_the_start() {
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &[]);
+    let mut conn = server.connect();
+    let first = conn.run("LASTSAVE");
+    for _ in 0..120 {
+        assert_eq!(conn.run("LASTSAVE"), first);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// What a snapshot has is copied when it changes, by the thread for long commands.
+#[test]
+fn nobody_waits_while_a_large_string_is_copied() {
+    const LEN: usize = 256 << 20;
+    let folder = onrush_tests::server::TempDir::new();
+    let server = start_on(&folder.0, &["--workers", "1"]);
+    let (mut conn, mut other) = (server.connect(), server.connect());
+    let changes = [argv!["SETBIT", "s", "7", "1"], argv!["APPEND", "s", "x"], argv!["SETRANGE", "s", "0", "abc"]];
+    for (nth, change) in changes.iter().enumerate() {
+        assert_eq!(conn.call(&argv!["SETRANGE", "s", LEN.to_string(), nth.to_string()]), Value::Int(LEN as i64 + 1));
+        let mut bytes = Vec::new();
+        argv!["BGSAVE"].encode(&mut bytes);
+        change.encode(&mut bytes);
+        conn.send(&bytes).expect("sent");
+        let is_done = AtomicBool::new(false);
+        let pings = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    let reply = Value::parse(&conn.read_reply().expect("a reply")).expect("a value");
+                    assert!(!reply.is_error(), "{reply}");
+                }
+                is_done.store(true, Relaxed);
+            });
+            let mut pings = 0;
+            while !is_done.load(Relaxed) {
+                assert_eq!(other.run("PING").text(), "PONG");
+                pings += 1;
+            }
+            pings
+        });
+        assert!(pings > 10, "{change}: only {pings} others were served meanwhile");
+        wait_for_end(&mut conn);
+        assert!(!conn.run("DEL s").is_error());
+    }
+}
+
+#[test]
 fn large_values_are_saved_as_they_were_while_they_change() {
     const LEN: usize = 200_000;
     let folder = onrush_tests::server::TempDir::new();

@@ -83,6 +83,49 @@ fn without_replicas_an_error_comes_in_time() {
 }
 
 #[test]
+fn what_a_batch_wrote_waits_though_the_batch_ends_with_another_wish() {
+    let primary = Server::start_onrush(&["--durability-replicas-timeout", "300", "--save", ""]);
+    for begin in ["CLIENT DURABILITY DEFAULT REPLICAS 1", "CONFIG SET durability-replicas 1"] {
+        for end in
+            ["CLIENT DURABILITY DEFAULT REPLICAS 0", "RESET", "MULTI\r\nCLIENT DURABILITY DEFAULT REPLICAS 0\r\nEXEC"]
+        {
+            let mut ours = primary.connect();
+            assert_eq!(ours.run(begin).text(), "OK");
+            ours.send(format!("SET key value\r\n{end}\r\n").as_bytes()).expect("it is sent");
+            let text = String::from_utf8(ours.read_to_close().expect("the end")).expect("a text");
+            assert!(text.starts_with("-NOREPLICAS"), "{begin}, {end}: {text}");
+        }
+    }
+    let mut ours = primary.connect();
+    for line in ["CLIENT DURABILITY DEFAULT REPLICAS 0", "SET key value"] {
+        assert_eq!(ours.run(line).text(), "OK", "what comes behind the wish waits for nothing");
+    }
+}
+
+/// Sentinels publish, and take a primary that does not answer for dead.
+#[test]
+fn what_changes_no_data_waits_for_no_replica() {
+    let primary = Server::start_onrush(&["--durability-replicas", "1", "--save", ""]);
+    let mut ours = primary.connect();
+    ours.set_timeout(Duration::from_secs(5));
+    let replica = start_replica(&primary, &[]);
+    wait_for_link(&mut replica.connect());
+    wait_until("a write is acknowledged", || ours.run("SET key value").text() == "OK");
+    replica.signal("STOP");
+    for line in [
+        "PUBLISH channel message",
+        "PING",
+        "MULTI",
+        "PUBLISH channel message",
+        "EXEC",
+        "EVAL \"return redis.call('PUBLISH', 'a', 'b')\" 0",
+    ] {
+        assert!(!ours.run(line).is_error(), "{line}");
+    }
+    replica.signal("CONT");
+}
+
+#[test]
 fn who_waits_at_a_primary_that_is_one_no_more_learns_of_it() {
     let primary =
         Server::start_onrush(&["--durability-replicas", "1", "--durability-replicas-timeout", "0", "--save", ""]);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use onrush_tests::argv;
+use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::diff::Action;
 use onrush_tests::families::{FAMILIES, Generator};
@@ -256,12 +257,76 @@ fn the_link_is_among_the_clients_of_both_sides() {
     for field in ["mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves"] {
         wait_until(field, || info(&mut conn, "memory", field) != "0");
     }
-    assert!(info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap() > before + (1 << 20));
+    wait_until("it is overhead", || {
+        info(&mut conn, "memory", "used_memory_overhead").parse::<u64>().unwrap() > before + (1 << 20)
+    });
     conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
     let mut theirs = replica.connect();
     wait_until("it is counted", || info(&mut conn, "stats", "instantaneous_output_repl_kbps") != "0.00");
     conn.call(&argv!["SET", "key", "x".repeat(1 << 20)]);
     wait_until("it is counted", || info(&mut theirs, "stats", "instantaneous_input_repl_kbps") != "0.00");
+}
+
+#[test]
+fn a_large_command_leaves_no_memory_behind() {
+    const LEN: usize = 64 << 20;
+    let primary = Server::start_onrush(&["--save", ""]);
+    let replica = start_replica(&primary, &[]);
+    let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+    wait_for_link(&mut theirs);
+    let before = info(&mut theirs, "memory", "used_memory").parse::<usize>().expect("a number");
+    assert_eq!(ours.call(&argv!["SET", "large", vec![b'x'; LEN]]).text(), "OK");
+    let many = (0..200_000).flat_map(|n| [format!("key:{n}").into_bytes(), vec![b'v'; 100]]);
+    let many = Argv([b"MSET".to_vec()].into_iter().chain(many).collect());
+    assert_eq!(ours.call(&many).text(), "OK");
+    assert_eq!(ours.run("FLUSHALL").text(), "OK");
+    assert_eq!(ours.run("SET small v").text(), "OK");
+    wait_until("it is there", || theirs.run("GET small").bytes().is_some());
+    wait_until("the memory is given back", || {
+        let now = info(&mut theirs, "memory", "used_memory").parse::<usize>().expect("a number");
+        now < before + (8 << 20)
+    });
+}
+
+#[test]
+fn scripts_see_no_stale_data_either() {
+    let mut replies = Vec::new();
+    for oracle in [false, true] {
+        let primary = Server::start_onrush(&["--save", ""]);
+        let port = primary.port().to_string();
+        let args = ["--replicaof", "127.0.0.1", &port, "--save", "", "--replica-serve-stale-data", "no"];
+        let replica = if oracle { Server::start_oracle(Oracle::Newer, &args) } else { Server::start_onrush(&args) };
+        let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+        wait_for_link(&mut theirs);
+        let library = "#!lua name=l\nredis.register_function{function_name='f', callback=function() return \
+                       redis.pcall('GET', 'a') end, flags={'no-writes'}}";
+        assert!(!ours.call(&argv!["FUNCTION", "LOAD", library]).is_error());
+        assert_eq!(ours.run("SET a stale").text(), "OK");
+        wait_until("it is there", || theirs.run("GET a").bytes().is_some());
+        drop(primary);
+        wait_until("the link is down", || theirs.run("GET a").is_error());
+        let get = "return redis.pcall('GET', 'a')";
+        let scripts = [
+            "",
+            "#!lua\n",
+            "#!lua flags=no-writes\n",
+            "#!lua flags=allow-stale\n",
+            "#!lua flags=allow-stale,no-writes\n",
+        ];
+        let mut asked: Vec<Argv> = Vec::new();
+        for script in scripts {
+            for name in ["EVAL", "EVAL_RO"] {
+                asked.push(argv![name, format!("{script}{get}"), "0"]);
+                asked.push(argv![name, format!("{script}return redis.call('PING')"), "0"]);
+            }
+        }
+        asked.extend([argv!["FCALL", "f", "0"], argv!["FCALL_RO", "f", "0"], argv!["EVAL", "return 1", "0"]]);
+        asked.extend([argv!["MULTI"], argv!["EVAL", get, "0"], argv!["EXEC"]]);
+        replies.push(asked.iter().map(|argv| (argv.to_string(), theirs.call(argv))).collect::<Vec<_>>());
+    }
+    for (ours, theirs) in replies[0].iter().zip(&replies[1]) {
+        assert_eq!(ours, theirs);
+    }
 }
 
 #[test]

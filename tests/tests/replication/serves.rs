@@ -201,6 +201,28 @@ fn what_a_slow_replica_lacks_is_in_files_and_meets_no_limit_of_memory() {
 }
 
 #[test]
+fn a_replica_that_passes_its_limit_is_closed_and_counted() {
+    let primary = start(&["--client-output-buffer-limit", "replica 2mb 1mb 2"]);
+    let replica = start_replica(&primary, &[]);
+    wait_for_link(&mut replica.connect());
+    let mut ours = primary.connect();
+    wait_until("it is online", || info(&mut ours, "replication", "slave0").contains("state=online"));
+    replica.signal("STOP");
+    let value = "v".repeat(1 << 20);
+    wait_until("it is closed", || {
+        ours.call(&argv!["SET", "key", value.as_str()]);
+        info(&mut ours, "replication", "connected_slaves") == "0"
+    });
+    assert_eq!(info(&mut ours, "stats", "client_output_buffer_limit_disconnections"), "1");
+    assert_eq!(info(&mut ours, "stats", "sync_full"), "1");
+    assert_eq!(ours.run("CONFIG RESETSTAT").text(), "OK");
+    for field in ["client_output_buffer_limit_disconnections", "sync_full", "total_net_repl_output_bytes"] {
+        assert_eq!(info(&mut ours, "stats", field), "0", "{field}");
+    }
+    replica.signal("CONT");
+}
+
+#[test]
 fn a_full_sync_under_load_ends_though_the_backlog_is_small() {
     let primary = start(&["--repl-backlog-size", "16kb"]);
     let mut ours = primary.connect();

@@ -153,6 +153,32 @@ fn a_crowd_stays_within_the_limit() {
     assert!(is_open(&mut admin));
 }
 
+#[test]
+fn the_keys_that_clients_wait_for_count() {
+    const KEYS: usize = 100_000;
+    let server = Server::start_onrush(&["--workers", "2", "--maxmemory-clients", "100mb"]);
+    let mut admin = server.connect();
+    let before = admin.info_number("used_memory").expect("a field");
+    let crowd: Vec<Conn> = (0..3)
+        .map(|nth| {
+            let mut conn = server.connect();
+            let keys = (0..KEYS).map(|key| format!("key:{nth}:{key}").into_bytes());
+            let command = Argv([b"BLPOP".to_vec()].into_iter().chain(keys).chain([b"0".to_vec()]).collect());
+            conn.send_command(&command).expect("sent");
+            conn
+        })
+        .collect();
+    wait_until("all wait", || admin.info_number("blocked_clients") == Some(3));
+    let more = admin.info_number("used_memory").expect("a field") - before;
+    wait_until("it counts", || {
+        let counted = admin.info_number("mem_clients_normal").expect("a field");
+        counted > more * 3 / 4 && counted < more * 3 / 2
+    });
+    assert_eq!(admin.run("CONFIG SET maxmemory-clients 20mb").text(), "OK");
+    wait_until("those that hold too much are gone", || evicted(&mut admin) >= 2);
+    drop(crowd);
+}
+
 /// All have sent when the server looks: the worst there is.
 #[test]
 fn thousands_that_send_at_once_are_closed_before_all_are_read() {

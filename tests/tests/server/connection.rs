@@ -121,6 +121,19 @@ fn a_pause_holds_writes_back_until_it_ends() {
 }
 
 #[test]
+fn who_goes_away_during_a_pause_is_gone_with_its_commands() {
+    let server = Server::start_onrush(&["--workers", "2"]);
+    let mut boss = server.connect();
+    assert_eq!(boss.run("CLIENT PAUSE 100000 WRITE").text(), "OK");
+    for _ in 0..40 {
+        server.connect().send_command(&argv!["INCR", "n"]).expect("sent");
+    }
+    wait_until("all are gone", || boss.info_number("connected_clients") == Some(1));
+    assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
+    assert_eq!(boss.run("EXISTS n"), Value::Int(0));
+}
+
+#[test]
 fn a_pause_of_everything_ends_by_itself() {
     let server = Server::start_onrush(&["--workers", "2"]);
     let (mut boss, mut other) = (server.connect(), server.connect());

@@ -90,9 +90,14 @@ impl Shared {
         refusal.or_else(|| role.is_read_only().then_some(READ_ONLY))
     }
 
+    /// Whether this session must not see data, as that of this replica may be old.
+    pub(crate) fn is_stale(&self, session: &Session) -> bool {
+        self.replication.role.is_cut_off() && !session.is_replay
+    }
+
     /// The error for a command that is refused as the data of this replica may be old.
     pub(crate) fn stale_refusal(&self, command: &Command, session: &Session) -> Option<CommandError> {
-        if !self.replication.role.is_cut_off() || session.is_replay {
+        if !self.is_stale(session) {
             return None;
         }
         let may_queued = |queued: &Transaction| queued.common_flags().contains(Flags::STALE);

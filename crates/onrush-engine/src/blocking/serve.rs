@@ -37,11 +37,15 @@ impl Waiter {
         is_held_back(engine, pause, command, &self.command.argv(), transaction.map(|transaction| &**transaction))
     }
 
-    /// Executes the command of a client on the thread for long commands, even if the client is gone. A panic ends the
-    /// client. `full`: memory is not within its limit.
+    /// Executes the command of a client on the thread for long commands, even if the client is gone, unless it was told to
+    /// go, by CLIENT KILL for example, or as its user was deleted. A panic ends the client. `full`: memory is not within its
+    /// limit.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>, full: bool) {
         self.leave_queue(outer.engine);
         let Some(mut lent) = self.take_lent() else { return };
+        if self.client.is_killed() {
+            return self.give_back(outer.engine, Vec::new(), lent);
+        }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let executed = catch_unwind(AssertUnwindSafe(|| {
             execute_offloaded(outer, &mut lent, self.command.argv(), &mut out, full);
@@ -104,6 +108,11 @@ impl Waiter {
         }
         engine.stats.count_error(error.code());
         let reply = if lent.leaves_out() { Vec::new() } else { out.take_bytes() };
+        self.give_back(engine, reply, lent);
+    }
+
+    /// Gives the connection its state back, with the reply to the command.
+    fn give_back(&self, engine: &'static Engine, reply: Vec<u8>, mut lent: Box<Session>) {
         let mut state = self.lock_state();
         if state.is_gone() {
             drop(state);

@@ -10,6 +10,7 @@ use onrush_store::Type;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::state::{State, StateLock};
+use super::waiters::PLACE_BYTES;
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
@@ -195,6 +196,12 @@ impl End {
 }
 
 impl Waiter {
+    /// About the bytes of memory that it takes, also in the queues of its keys. O(1).
+    pub fn memory_bytes(&self) -> usize {
+        let keys = self.awaited().map_or(0, |awaited| awaited.range.len());
+        self.held_bytes + size_of_val(&self.command.ranges[..]) + keys * PLACE_BYTES
+    }
+
     /// Whether its reply may report data, also what other clients have changed meanwhile.
     pub fn may_report_data(&self) -> bool {
         self.entry.may_report_data()

@@ -32,6 +32,9 @@ const STRIPES: usize = 64;
 /// An empty part with room for more queues than this gives its memory back.
 const KEPT_QUEUES_MAX: usize = 256;
 
+/// Bytes of memory for a place that has a queue for itself, with its parts of tables that are half full.
+pub(super) const PLACE_BYTES: usize = size_of::<KeyHash>() + 2 * (size_of::<(u64, Queue)>() + size_of::<(u64, u8)>());
+
 /// A key, and the kind of value that clients wait for.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'k> {

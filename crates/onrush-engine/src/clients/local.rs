@@ -13,6 +13,9 @@ use crate::clients::session::Session;
 use crate::ctx::Engine;
 use crate::users::user::User;
 
+/// Most memory that the input keeps while it is empty.
+const INPUT_KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -93,12 +96,21 @@ impl LocalClient {
         self.engine.clients.remove(self.session.handle.id);
     }
 
-    /// Sends bytes and executes the complete commands, for at most a slice of work.
+    /// Sends bytes and executes the complete commands, for at most a slice of work. What is executed at once is not copied.
     pub fn send(&mut self, runner: &mut Runner, bytes: &[u8]) -> State {
-        self.input.extend_from_slice(bytes);
         if self.state == State::Idle {
             self.state = State::Runs;
+            if self.input.is_empty() && self.big.is_none() && !self.session.handle.is_killed() {
+                let SliceResult { consumed, requeue, end, .. } = self.slice(runner, bytes);
+                if let Some(requeue) = requeue {
+                    self.input = requeue.into_vec();
+                }
+                self.input.extend_from_slice(&bytes[consumed..]);
+                self.note_end(&end);
+                return self.state;
+            }
         }
+        self.input.extend_from_slice(bytes);
         self.go_on(runner)
     }
 
@@ -140,11 +152,12 @@ impl LocalClient {
                 return self.state;
             }
             let mut input = std::mem::take(&mut self.input);
-            let mut alone = Alone { client: self, result: SliceResult::default() };
-            runner.run(&input, &mut [Input::new(0, input.len())], &mut alone);
-            let result = alone.result;
+            let result = self.slice(runner, &input);
             // Of a command that is not complete yet nothing is copied.
             input.drain(..result.consumed);
+            if input.is_empty() && input.capacity() > INPUT_KEPT_BYTES_MAX {
+                input = Vec::new();
+            }
             self.input = match result.requeue.map(<[u8]>::into_vec) {
                 Some(requeue) => [requeue, input].concat(),
                 None => input,
@@ -167,6 +180,12 @@ impl LocalClient {
             SliceEnd::Blocked => State::Waits,
             SliceEnd::Close | SliceEnd::Malformed(_) => State::IsClosed,
         };
+    }
+
+    fn slice(&mut self, runner: &mut Runner, input: &[u8]) -> SliceResult {
+        let mut alone = Alone { client: self, result: SliceResult::default() };
+        runner.run(input, &mut [Input::new(0, input.len())], &mut alone);
+        alone.result
     }
 
     /// Moves the received part of a large argument into its buffer.

@@ -37,11 +37,45 @@ pub(crate) enum ReplyMode {
     Skip,
 }
 
+/// How many replicas replies wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedReplicas {
+    /// As many at least.
+    named: u32,
+    /// As many as `durability-replicas` says, too.
+    by_default: bool,
+}
+
+impl WantedReplicas {
+    /// What CLIENT DURABILITY has named, or what holds without it.
+    pub fn by(named: Option<u32>) -> Self {
+        Self { named: named.unwrap_or(0), by_default: named.is_none() }
+    }
+
+    /// The number, if `durability-replicas` is this.
+    pub fn number(self, default: u32) -> u32 {
+        if self.by_default { self.named.max(default) } else { self.named }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.named = self.named.max(other.named);
+        self.by_default |= other.by_default;
+    }
+}
+
+impl Default for WantedReplicas {
+    fn default() -> Self {
+        Self::by(None)
+    }
+}
+
 /// What replies may have to wait for. It belongs to the replies: it stays when the state of their connection is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owed {
     /// The greatest wish of their commands.
     pub wish: Wish,
+    /// The same for replicas.
+    pub replicas: WantedReplicas,
     /// Whether they may report data.
     pub has_seen_data: bool,
     /// The LSN of the last change of the connection's commands.
@@ -49,14 +83,15 @@ pub struct Owed {
 }
 
 impl Owed {
-    /// Nothing yet, for commands with this wish.
-    pub fn by(wish: Wish) -> Self {
-        Self { wish, ..Self::default() }
+    /// Nothing yet, for commands with these wishes.
+    pub fn by(wish: Wish, replicas: Option<u32>) -> Self {
+        Self { wish, replicas: WantedReplicas::by(replicas), ..Self::default() }
     }
 
     /// Adds what other replies have to wait for.
     pub fn add(&mut self, other: Self) {
         self.wish = self.wish.max(other.wish);
+        self.replicas.add(other.replicas);
         self.has_seen_data |= other.has_seen_data;
         self.changed_lsn = self.changed_lsn.max(other.changed_lsn);
     }
@@ -227,7 +262,7 @@ impl Session {
             durability: self.durability,
             durability_replicas: self.durability_replicas,
             // The replies so far are still with the connection.
-            owed: std::mem::replace(&mut self.owed, Owed::by(self.durability)),
+            owed: std::mem::replace(&mut self.owed, Owed::by(self.durability, self.durability_replicas)),
             is_replay: self.is_replay,
             is_readonly: self.is_readonly,
             ..Self::new(Arc::clone(&self.handle), true)

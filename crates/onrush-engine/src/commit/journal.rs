@@ -75,8 +75,10 @@ pub(super) struct Journal {
     is_rewritten: bool,
     /// Whether the open record has effects.
     has_effects: bool,
+    /// Whether one of them changes data.
+    changes_data: bool,
     effects: Effects,
-    /// The LSN of the record that was closed last.
+    /// The LSN of the record that was closed last and changes data.
     last_lsn: u64,
     /// Bytes of the records that were handed to the log.
     submitted_bytes: u64,
@@ -90,6 +92,7 @@ impl Journal {
             log,
             is_rewritten: false,
             has_effects: false,
+            changes_data: false,
             effects: Effects::default(),
             last_lsn: 0,
             submitted_bytes: 0,
@@ -121,7 +124,10 @@ impl Journal {
     pub(super) fn close(&mut self) {
         if std::mem::take(&mut self.has_effects) {
             schedule::point();
-            self.last_lsn = self.log.close(&mut self.effects);
+            let lsn = self.log.close(&mut self.effects);
+            if std::mem::take(&mut self.changes_data) {
+                self.last_lsn = lsn;
+            }
             schedule::point();
         }
     }
@@ -130,7 +136,7 @@ impl Journal {
     pub(super) fn abandon(&mut self) {
         self.effects.truncate_open(0);
         self.touched.clear();
-        (self.has_effects, self.is_rewritten) = (false, false);
+        (self.has_effects, self.changes_data, self.is_rewritten) = (false, false, false);
     }
 
     /// Whether the log has a follower.
@@ -139,7 +145,7 @@ impl Journal {
         self.is_on
     }
 
-    /// The LSN of the record that was closed last.
+    /// The LSN of the record that was closed last and changes data.
     #[inline(always)]
     pub(super) fn last_lsn(&self) -> u64 {
         self.last_lsn
@@ -188,7 +194,7 @@ impl Journal {
         }
         match argv.multibulk() {
             Some(multibulk) => {
-                self.has_effects = true;
+                (self.has_effects, self.changes_data) = (true, true);
                 self.effects.encoded(db, multibulk);
             }
             None => self.command(db, argv.iter()),
@@ -206,6 +212,7 @@ impl Journal {
 
     fn command<'a>(&mut self, db: u32, args: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.has_effects = true;
+        self.changes_data |= db != FOR_REPLICAS;
         self.effects.command(db, args);
     }
 

@@ -104,6 +104,8 @@ struct Parts {
     /// The kept bytes, the oldest first. They end at the offset.
     pieces: VecDeque<Vec<u8>>,
     kept_bytes: u64,
+    /// The memory of a piece that was dropped, for the next one: new memory has to be cleared.
+    spare: Vec<u8>,
     /// `repl-backlog-size`.
     kept_bytes_max: u64,
     /// The first byte that a replica lacks.
@@ -125,6 +127,7 @@ impl Parts {
 
     fn forget(&mut self) {
         self.pieces.clear();
+        self.spare = Vec::new();
         self.kept_bytes = 0;
         self.marks.clear();
         self.epoch = Epoch { count: self.epoch.count + 1, lineage: self.epoch.lineage + 1 };
@@ -140,7 +143,9 @@ impl Parts {
         while !bytes.is_empty() {
             let room = self.pieces.back().map_or(0, |piece| piece.capacity() - piece.len());
             if room == 0 {
-                self.pieces.push_back(Vec::with_capacity(PIECE_LEN));
+                let mut piece = std::mem::take(&mut self.spare);
+                piece.reserve_exact(PIECE_LEN);
+                self.pieces.push_back(piece);
                 continue;
             }
             let (now, later) = bytes.split_at(room.min(bytes.len()));
@@ -163,7 +168,8 @@ impl Parts {
                 return;
             }
             self.kept_bytes -= piece.len() as u64;
-            self.pieces.pop_front();
+            self.spare = self.pieces.pop_front().unwrap_or_default();
+            self.spare.clear();
         }
         self.large_bytes = 0;
     }
@@ -190,6 +196,7 @@ impl History {
             is_kept: false,
             pieces: VecDeque::new(),
             kept_bytes: 0,
+            spare: Vec::new(),
             kept_bytes_max: 1 << 20,
             lacked: None,
             pinned: None,
@@ -427,7 +434,8 @@ impl History {
 
     /// Bytes of memory for the kept bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.parts.lock().pieces.iter().map(|piece| piece.capacity() as u64).sum()
+        let parts = self.parts.lock();
+        parts.pieces.iter().chain([&parts.spare]).map(|piece| piece.capacity() as u64).sum()
     }
 }
 

@@ -69,6 +69,18 @@ pub struct SyncCounters {
     pub input_bytes: AtomicU64,
     /// Bytes to replicas.
     pub output_bytes: AtomicU64,
+    /// Replicas that were closed, as more waited for them than `client-output-buffer-limit` allows.
+    pub closed_at_limit: AtomicU64,
+}
+
+impl SyncCounters {
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset(&self) {
+        let Self { full, partial_ok, partial_err, input_bytes, output_bytes, closed_at_limit } = self;
+        for counter in [full, partial_ok, partial_err, input_bytes, output_bytes, closed_at_limit] {
+            counter.store(0, Relaxed);
+        }
+    }
 }
 
 impl Replication {

@@ -1,10 +1,11 @@
 //! The stream of a primary: the records of its command log as commands that a replica executes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use onrush_persist::aof::Note;
-use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Record, Sink, SinkId};
+use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Plain, Record, Sink, SinkId, SlowWork};
 use onrush_store::schedule;
 
 use super::Replication;
@@ -14,6 +15,9 @@ use crate::shared::Shared;
 /// Bytes of the stream that gather before the history gets them, about.
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes from which on records go to the history at once, rather than with others.
+const COPIED_BYTES_MAX: usize = 4 << 10;
+
 /// Makes the stream from records. A record of several commands becomes a transaction.
 pub(super) struct StreamSink {
     shared: &'static Shared,
@@ -22,18 +26,30 @@ pub(super) struct StreamSink {
     /// The database that the stream has selected; `None`: it has to say it.
     db: Option<u32>,
     last_lsn: u64,
+    /// The last record that the history has.
+    passed_lsn: u64,
 }
 
 impl StreamSink {
     pub(super) fn new(shared: &'static Shared) -> Self {
-        Self { shared, bytes: Vec::new(), db: None, last_lsn: 0 }
+        Self { shared, bytes: Vec::new(), db: None, last_lsn: 0, passed_lsn: 0 }
     }
 
-    /// Gives the history what there is, which ends with a record.
+    /// Gives the history what there is, which ends with a record, though that may have no bytes here.
     fn pass_on(&mut self) {
+        if self.bytes.is_empty() && self.passed_lsn == self.last_lsn {
+            return;
+        }
+        self.passed_lsn = self.last_lsn;
         self.shared.replication.history.append(&self.bytes, Some(self.last_lsn));
         self.bytes.clear();
         self.bytes.shrink_to(2 * GATHERED_BYTES_MAX);
+    }
+
+    fn pass_on_much(&mut self) {
+        if self.bytes.len() >= GATHERED_BYTES_MAX {
+            self.pass_on();
+        }
     }
 
     fn select(&mut self, db: u32) {
@@ -73,14 +89,45 @@ impl Sink for StreamSink {
         if is_transaction {
             self.bytes.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
         }
-        if self.bytes.len() >= GATHERED_BYTES_MAX {
-            self.pass_on();
+        self.pass_on_much();
+    }
+
+    fn plain(&mut self, plain: Plain<'_>) {
+        self.select(plain.db);
+        let bytes = plain.bytes();
+        if bytes.len() < COPIED_BYTES_MAX {
+            self.bytes.extend_from_slice(bytes);
+            self.last_lsn = plain.last_lsn();
+            self.pass_on_much();
+            return;
         }
+        self.pass_on();
+        (self.last_lsn, self.passed_lsn) = (plain.last_lsn(), plain.last_lsn());
+        self.shared.replication.history.append(bytes, Some(self.last_lsn));
     }
 
     fn settle(&mut self) {
         self.pass_on();
         self.shared.replication.wake();
+    }
+
+    fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
+        Some(Arc::new(Ebb { seen: AtomicU32::new(onrush_alloc::ebbs()) }))
+    }
+}
+
+/// Has the log's thread give memory back that the stream has needed when much less is in use.
+struct Ebb {
+    seen: AtomicU32,
+}
+
+impl SlowWork for Ebb {
+    fn work(&self) -> Option<Duration> {
+        let ebbs = onrush_alloc::ebbs();
+        if self.seen.swap(ebbs, Relaxed) != ebbs {
+            onrush_alloc::give_back();
+        }
+        None
     }
 }
 

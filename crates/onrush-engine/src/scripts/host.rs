@@ -21,6 +21,7 @@ use crate::ctx::Ctx;
 use crate::error::{self, CommandError, Stop};
 use crate::long::offload::Task;
 use crate::observe::errors::ErrorCounts;
+use crate::replication::role::PRIMARY_DOWN;
 
 /// What a script may do.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Rules {
     pub(crate) is_read_only: bool,
     /// It must not use more memory, unless it has changed something already.
     pub(crate) is_full: bool,
+    /// It may look at no data, as that may be old.
+    pub(crate) is_stale: bool,
     /// In a cluster it keeps to one slot.
     pub(crate) keeps_to_slot: bool,
 }
@@ -36,6 +39,7 @@ pub(crate) struct Rules {
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
 const NOT_ALLOWED: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
+const ON_STALE_DATA: CommandError = CommandError::fixed("ERR Can not execute the command on a stale replica");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
 /// No client sees this: the script ends here.
 const BEGINS_ANEW: CommandError = CommandError::fixed("ERR the script begins anew");
@@ -52,6 +56,10 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
     let has = |flag| flags.is_some_and(|flags| flags.contains(flag));
     if ctx.engine.cluster.is_some() && has(FunctionFlags::NO_CLUSTER) {
         return Err(NO_CLUSTER);
+    }
+    let is_stale = ctx.engine.is_stale(ctx.session);
+    if is_stale && !has(FunctionFlags::ALLOW_STALE) {
+        return Err(PRIMARY_DOWN);
     }
     let is_full = ctx.commit.is_stuck();
     if flags.is_some() && !has(FunctionFlags::NO_WRITES) {
@@ -70,6 +78,7 @@ pub(crate) fn rules(ctx: &Ctx<'_>, flags: Option<FunctionFlags>) -> Result<Rules
     Ok(Rules {
         is_read_only: is_read_only || has(FunctionFlags::NO_WRITES),
         is_full: is_full && !has(FunctionFlags::ALLOW_OOM),
+        is_stale,
         keeps_to_slot: flags.is_some() && !has(FunctionFlags::ALLOW_CROSS_SLOT_KEYS),
     })
 }
@@ -209,6 +218,9 @@ impl<'a, 'c> ScriptHost<'a, 'c> {
         }
         if command.flags.contains(Flags::NOSCRIPT) {
             return Err(NOT_ALLOWED);
+        }
+        if self.rules.is_stale && !command.flags.contains(Flags::STALE) {
+            return Err(ON_STALE_DATA);
         }
         if self.ctx.session.states.contains(States::RESTRICTED)
             && let Some(refusal) = not_permitted_in_script(self.ctx, command, argv, &mut self.errors)

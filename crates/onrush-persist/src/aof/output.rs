@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
 use super::notes::{Note, StreamPlace};
 use super::segment::{Bytes, Pending, Segment};
 use super::writer::{AofStatus, BUFFER_BYTES_MAX, Failure, FsyncPolicy, Inner, State};
 use crate::buffer::Buffer;
-use crate::effects::Record;
+use crate::effects::{Plain, Record};
 use crate::storage::StorageFile;
 
 /// Most bytes that one system call writes.
@@ -47,10 +49,27 @@ impl Inner {
         }
     }
 
+    /// Takes records into the buffer. O(bytes); waits for no file.
+    pub fn plain(&self, plain: Plain<'_>) {
+        let mut state = self.state.lock();
+        let unix_s = self.unix_s(&state);
+        let State { segments, streams, .. } = &mut *state;
+        if let Some(segment) = segments.back_mut() {
+            let streamed = segment.plain(plain, unix_s);
+            streams.grow(streamed, segment.size + segment.unwritten as u64);
+        }
+        self.note_fullness(state);
+    }
+
+    /// The time, if it is noted.
+    fn unix_s(&self, state: &State) -> Option<u64> {
+        state.timestamps.then(|| (self.unix_time_s)())
+    }
+
     /// Takes a record into the buffer. O(bytes); waits for no file.
     pub fn record(&self, record: Record<'_>) {
         let mut state = self.state.lock();
-        let unix_s = state.timestamps.then(|| (self.unix_time_s)());
+        let unix_s = self.unix_s(&state);
         let State { segments, streams, last_incr, .. } = &mut *state;
         if let Some(segment) = segments.back_mut() {
             let streamed = segment.record(record, unix_s);
@@ -64,6 +83,11 @@ impl Inner {
                 Some(_) => streams.give_up(),
             }
         }
+        self.note_fullness(state);
+    }
+
+    /// Notes, and tells, that too much waits.
+    fn note_fullness(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_full && state.unwritten() > BUFFER_BYTES_MAX {
             state.is_full = true;
             drop(state);

@@ -9,7 +9,7 @@
 //!
 //! After a crash between any two steps, the files in the manifest have everything.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Rewriting {
         let is_superseded = |file: &String| match split_name(file, name) {
             None => true,
             // Files that a finished rewrite has replaced are in the history until they are gone.
-            Some((_, INCR_KIND)) => storage.len(&dir.join(file)).is_ok_and(|len| len == Some(0)),
+            Some((_, INCR_KIND)) => has_no_commands(storage, &dir.join(file)),
             // One that got its place, but no line in the manifest.
             Some((seq, _)) => base_seq.is_some_and(|base_seq| seq > base_seq),
         };
@@ -202,6 +202,19 @@ impl Rewriting {
             self.manifest = manifest;
         }
     }
+}
+
+/// Whether a file of commands is known to have none: nothing, or a few notes.
+fn has_no_commands(storage: &dyn Storage, path: &Path) -> bool {
+    const NOTES_LEN_MAX: u64 = 1 << 10;
+    if !storage.len(path).is_ok_and(|len| len.is_some_and(|len| len <= NOTES_LEN_MAX)) {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let is_read = storage.read(path).and_then(|file| file.take(NOTES_LEN_MAX + 1).read_to_end(&mut bytes)).is_ok();
+    is_read
+        && bytes.len() as u64 <= NOTES_LEN_MAX
+        && bytes.split_inclusive(|byte| *byte == b'\n').all(|line| line.starts_with(b"#"))
 }
 
 /// Whether a rewrite of the log `name` makes files with this name.

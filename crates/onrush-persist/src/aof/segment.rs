@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::notes::{EXEC, MULTI, Note};
 use crate::buffer::Buffer;
-use crate::effects::{FOR_LOG, FOR_REPLICAS, Record, SharedBytes};
+use crate::effects::{FOR_LOG, FOR_REPLICAS, Plain, Record, SharedBytes};
 use crate::storage::StorageFile;
 
 /// A file of commands and the records on the way to it.
@@ -125,18 +125,34 @@ impl Segment {
         self.is_empty
     }
 
+    /// As [`Segment::record`], for many. O(bytes).
+    pub fn plain(&mut self, plain: Plain<'_>, unix_s: Option<u64>) -> u64 {
+        self.is_empty = false;
+        self.note_time(unix_s);
+        let bytes = plain.bytes();
+        let streamed = self.select(plain.db) + bytes.len();
+        self.push(bytes);
+        self.last_lsn = plain.last_lsn();
+        streamed as u64
+    }
+
+    fn note_time(&mut self, unix_s: Option<u64>) {
+        if let Some(unix_s) = unix_s
+            && unix_s > self.frame.unix_s
+        {
+            self.frame.unix_s = unix_s;
+            self.push(format!("#TS:{unix_s}\r\n").as_bytes());
+        }
+    }
+
     /// Appends a record to the buffer; `unix_s` is the time to note before it, if times are noted. What of the stream of
     /// replicas changes no data is noted. Returns the bytes that the record has in that stream. O(bytes), but that large records
     /// are not copied.
     pub fn record(&mut self, record: Record<'_>, unix_s: Option<u64>) -> u64 {
         let changes = record.changes();
         self.is_empty &= changes == 0;
-        if changes > 0
-            && let Some(unix_s) = unix_s
-            && unix_s > self.frame.unix_s
-        {
-            self.frame.unix_s = unix_s;
-            self.push(format!("#TS:{unix_s}\r\n").as_bytes());
+        if changes > 0 {
+            self.note_time(unix_s);
         }
         let is_transaction = record.commands().len() > 1;
         // One that changes data with one command needs no frame here.

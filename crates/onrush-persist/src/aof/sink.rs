@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Aof;
 use super::writer::Inner;
-use crate::effects::Record;
+use crate::effects::{Plain, Record};
 use crate::log::{CommandLog, Sink, SinkId, SlowWork};
 
 /// Puts records into the buffer. The command log's thread does slow work without holding a lock of the command log.
@@ -16,6 +16,10 @@ struct AofSink(Arc<Aof>);
 impl Sink for AofSink {
     fn record(&mut self, record: Record<'_>) {
         self.0.inner.record(record);
+    }
+
+    fn plain(&mut self, plain: Plain<'_>) {
+        self.0.inner.plain(plain);
     }
 
     fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {

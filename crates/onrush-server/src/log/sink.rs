@@ -4,8 +4,10 @@
 //! output, makes that thread wait and nobody else.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use onrush_persist::threads;
@@ -51,18 +53,53 @@ struct Queue {
     is_writing: bool,
 }
 
+/// A file that is made anew when it is moved away, as programs do that rotate logs.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    /// Its device and number.
+    id: (u64, u64),
+}
+
+impl LogFile {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let id = id(&file.metadata()?);
+        Ok(Self { path, file, id })
+    }
+
+    /// If another file has this path, or none, lines go there from now on, as far as it can be opened.
+    fn follow_path(&mut self) {
+        let is_there = std::fs::metadata(&self.path).is_ok_and(|metadata| id(&metadata) == self.id);
+        if !is_there && let Ok(opened) = Self::open(self.path.clone()) {
+            *self = opened;
+        }
+    }
+}
+
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
 struct Output {
     /// Standard output if there is none.
-    file: Option<File>,
+    file: Option<LogFile>,
     syslog: Option<Syslog>,
 }
 
 impl Output {
+    /// Call this before lines are written that have come together.
+    fn begin(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.follow_path();
+        }
+    }
+
     fn write(&mut self, line: &Line) {
         let bytes = line.text.as_bytes();
         // If the log cannot be written, there is nowhere to tell it.
         let _ = match &mut self.file {
-            Some(file) => file.write_all(bytes),
+            Some(log) => log.file.write_all(bytes),
             None => io::stdout().write_all(bytes),
         };
         if let Some(syslog) = &self.syslog {
@@ -79,7 +116,7 @@ impl Sink {
     pub fn open(config: &Config) -> io::Result<Self> {
         let file = match config.logfile.as_str() {
             "" => None,
-            path => Some(OpenOptions::new().create(true).append(true).open(path)?),
+            path => Some(LogFile::open(std::path::absolute(path)?)?),
         };
         let syslog = config.syslog_enabled.then(|| Syslog::open(&config.syslog_ident, config.syslog_facility));
         Ok(Self {
@@ -116,7 +153,9 @@ impl Sink {
                 return;
             }
         }
-        self.output.lock().write(&line);
+        let mut output = self.output.lock();
+        output.begin();
+        output.write(&line);
     }
 
     fn serve(&self) {
@@ -127,6 +166,7 @@ impl Sink {
             (queue.bytes, queue.is_writing) = (0, true);
             drop(queue);
             let mut output = self.output.lock();
+            output.begin();
             lines.iter().for_each(|line| output.write(line));
             if lost > 0 {
                 output.write(&about_lost(lost));

@@ -355,7 +355,8 @@ impl Connection {
                 continue;
             }
             if self.eof {
-                return if self.waits_for_keys() { After::End } else { self.after_writing() };
+                let waits = self.input == Input::Paused || self.waits_for_keys();
+                return if waits { After::End } else { self.after_writing() };
             }
             match self.read(scratch) {
                 Ok(0) => self.eof = true,
@@ -455,6 +456,7 @@ impl Connection {
                 if let Some(deadline_ms) = waiter.deadline_ms() {
                     self.set_alarm(deadline_ms);
                 }
+                self.publish_buffers();
                 return self.is_unblocked();
             }
         };
@@ -557,7 +559,7 @@ impl Connection {
         self.stats.pipeline.note_query_bytes(query_bytes);
         handle.query_free_bytes.store(self.query.free_len() as u64, Relaxed);
         handle.tls_bytes.store(self.socket.tls_bytes() as u64, Relaxed);
-        let waiting = self.session.waiter.as_ref().map_or(0, |waiter| waiter.held_bytes);
+        let waiting = self.session.waiter.as_ref().map_or(0, |waiter| waiter.memory_bytes());
         handle.waiting_command_bytes.store(waiting as u64, Relaxed);
         self.server.count_client(handle);
     }

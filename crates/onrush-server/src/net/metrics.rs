@@ -3,15 +3,15 @@
 //! A web page that a browser of this machine shows must not read them: requests of other sites are refused, and so are
 //! those for another host name as long as only this machine may ask.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use onrush_engine::commands::server::metrics::exposition;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::process::server::Server;
@@ -22,7 +22,7 @@ const REQUEST_LEN_MAX: usize = 8 << 10;
 /// Header lines of a request.
 const HEADERS_MAX: usize = 64;
 
-/// Requests at the same time; more are closed.
+/// Requests at the same time; with one more, the oldest is closed: those that are asked in earnest take no time.
 const REQUESTS_MAX: usize = 16;
 
 /// The time for a request and its answer.
@@ -51,19 +51,23 @@ pub fn start(server: &'static Server) -> io::Result<()> {
 }
 
 async fn serve(server: &'static Server, listener: TcpListener, is_local: bool) {
-    let places = Arc::new(Semaphore::new(REQUESTS_MAX));
+    let mut requests: VecDeque<JoinHandle<()>> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No file is left for a connection.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        tokio::spawn(async move {
+        requests.retain(|request| !request.is_finished());
+        if requests.len() >= REQUESTS_MAX
+            && let Some(oldest) = requests.pop_front()
+        {
+            oldest.abort();
+        }
+        requests.push_back(tokio::spawn(async move {
             // Whoever asks too slowly or goes away gets nothing.
             let _ = timeout(TIME_MAX, answer(server, stream, is_local)).await;
-            drop(place);
-        });
+        }));
     }
 }
 

@@ -23,6 +23,9 @@ const WAIT_MAX: Duration = Duration::from_millis(250);
 /// Most bytes that are read at once.
 const READ_LEN_MAX: usize = 256 << 10;
 
+/// Most memory that the buffer keeps while little is in it.
+const KEPT_LEN_MAX: usize = 4 << 20;
+
 /// Why a link has ended.
 #[derive(Debug)]
 pub(super) enum End {
@@ -169,6 +172,10 @@ impl Link {
     pub(super) fn wait(&mut self) -> io::Result<usize> {
         self.buf.drain(..std::mem::take(&mut self.at));
         let before = self.buf.len();
+        if self.buf.capacity() > KEPT_LEN_MAX && before < self.buf.capacity() / 8 {
+            // A large command was here.
+            self.buf.shrink_to(before.max(KEPT_LEN_MAX));
+        }
         self.buf.resize(before + READ_LEN_MAX, 0);
         let read = self.read_socket(before);
         self.buf.truncate(before + *read.as_ref().unwrap_or(&0));

@@ -536,7 +536,10 @@ impl Link {
         let lacks = behind + (self.out.len() - self.written) as u64;
         let OutputLimits { replica, .. } = server.settings.output_limits();
         match replica.is_passed(lacks, &mut self.strained_since_ms, || server.clock.unix_ms()) {
-            true => Err(format!("{lacks} bytes wait for it in memory, which passes client-output-buffer-limit")),
+            true => {
+                server.replication.syncs.closed_at_limit.fetch_add(1, Relaxed);
+                Err(format!("{lacks} bytes wait for it in memory, which passes client-output-buffer-limit"))
+            }
             false => Ok(After::Wait),
         }
     }

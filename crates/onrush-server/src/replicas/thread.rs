@@ -22,6 +22,7 @@ use super::link::{After, Link};
 use super::payload::{Payload, State};
 use super::service::Bell;
 use super::spool::Spool;
+use crate::data::backoff::Backoff;
 use crate::net::connection::Connection;
 use crate::process::server::Server;
 use crate::replica::Request;
@@ -66,6 +67,9 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         pinged: now,
         handing_over: Vec::new(),
         alone_since: None,
+        backoff: Backoff::default(),
+        online: 0,
+        ebbs: onrush_alloc::ebbs(),
     };
     threads::start("replicas", move || thread.run())?;
     Ok(())
@@ -93,6 +97,12 @@ struct Thread {
     pinged: Instant,
     /// Since when there has been no replica although the stream is kept.
     alone_since: Option<Instant>,
+    /// When the data is written again after the disk has not taken it.
+    backoff: Backoff,
+    /// Replicas that are online, as of the last turns.
+    online: usize,
+    /// How often threads were asked to give memory back, as of the last tick.
+    ebbs: u32,
 }
 
 impl Thread {
@@ -267,8 +277,14 @@ impl Thread {
         if !self.links.iter().any(|(_, link)| link.waits()) {
             return;
         }
-        if self.payload.as_ref().is_some_and(|payload| !self.may_join(payload)) {
+        if let Some(payload) = &self.payload
+            && !self.may_join(payload)
+        {
+            let is_of_disk = payload.state() == State::HasFailed && payload.cut().is_some();
             self.payload = None;
+            if is_of_disk {
+                self.put_off();
+            }
         }
         match &self.payload {
             Some(payload) if payload.cut().is_some() => {
@@ -282,6 +298,12 @@ impl Thread {
             None if self.making.is_some() || Instant::now() >= self.begin_at => self.begin_payload(),
             None => {}
         }
+    }
+
+    /// The disk does not take the data of replicas: whoever comes waits, longer after each failure in a row.
+    fn put_off(&mut self) {
+        self.backoff.note(false);
+        self.begin_at = Instant::now() + self.backoff.delay();
     }
 
     /// Whether a replica that comes now can get this payload: it has not failed, and the stream behind it is kept.
@@ -314,7 +336,7 @@ impl Thread {
             Some(Ok(payload)) => payload,
             Some(Err(error)) => {
                 tracing::error!("Can't make a file for the data of replicas: {error}");
-                self.begin_at = Instant::now() + TICK;
+                self.put_off();
                 return;
             }
         };
@@ -346,12 +368,17 @@ impl Thread {
         for (index, why) in ended {
             self.end(index, &why);
         }
+        let online = self.links.iter().filter(|(_, link)| link.replica.phase() == Phase::Online).count();
+        if std::mem::replace(&mut self.online, online) != online {
+            count_good(self.server);
+        }
         // Nobody reads it any more.
         let is_read = |payload: &Arc<Payload>| {
             self.links.iter().any(|(_, link)| link.payload().is_some_and(|read| Arc::ptr_eq(read, payload)))
         };
         if self.payload.as_ref().is_some_and(|payload| payload.state() == State::IsWhole && !is_read(payload)) {
             self.payload = None;
+            self.backoff.note(true);
         }
     }
 
@@ -418,6 +445,10 @@ impl Thread {
             }
         }
         count_good(self.server);
+        let ebbs = onrush_alloc::ebbs();
+        if std::mem::replace(&mut self.ebbs, ebbs) != ebbs {
+            onrush_alloc::give_back();
+        }
         // What is on the disk takes no memory.
         let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());
         let has_ended = ttl > Duration::ZERO && self.alone_since.is_some_and(|since| since.elapsed() > ttl);

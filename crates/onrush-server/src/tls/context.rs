@@ -84,6 +84,14 @@ impl Contexts {
     }
 }
 
+/// Whether a certificate that cannot be read has the public part of its key somewhere. O(bytes of both).
+fn may_have_key(certified: &CertifiedKey) -> bool {
+    match (certified.key.public_key(), certified.end_entity_cert()) {
+        (Some(public), Ok(certificate)) => certificate.windows(public.len()).any(|part| part == &public[..]),
+        _ => true,
+    }
+}
+
 /// What both configurations are made of.
 struct Parts {
     provider: Arc<CryptoProvider>,
@@ -98,12 +106,15 @@ impl Parts {
         let private = self.provider.key_provider.load_private_key(private);
         let private = private.map_err(|error| format!("{key}: {}", reason(&error)))?;
         let certified = CertifiedKey::new(chain, private);
-        match certified.keys_match() {
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                Err(format!("{key}: it is not the key of the certificate in {cert}"))
-            }
-            // Whether an unusual certificate is good enough is for the clients to say.
-            _ => Ok(Arc::new(SingleCertAndKey::from(certified))),
+        let are_alike = match certified.keys_match() {
+            Ok(()) => true,
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => false,
+            // Whether an unusual certificate is good enough, such as one of version 1, is for the clients to say.
+            Err(_) => may_have_key(&certified),
+        };
+        match are_alike {
+            true => Ok(Arc::new(SingleCertAndKey::from(certified))),
+            false => Err(format!("{key}: it is not the key of the certificate in {cert}")),
         }
     }
 
@@ -275,5 +286,21 @@ mod tests {
         }
         let open = config(&folder, &[("tls-ca-cert-file", ""), ("tls-auth-clients", "no")]);
         assert!(Contexts::read(&open).unwrap().links.is_none());
+    }
+
+    #[test]
+    fn a_certificate_of_version_1_is_taken_with_its_key_only() {
+        let folder = Folder::with_certificates();
+        folder.openssl("req -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=old");
+        folder.openssl("x509 -req -in old.csr -out old.crt -CA ca.crt -CAkey ca.key -CAcreateserial -days 30");
+        folder.openssl("genrsa -out other.key 2048");
+        let with_key = |key: &str| {
+            let (cert, key) = (folder.path("old.crt"), folder.path(key));
+            Contexts::read(&config(&folder, &[("tls-cert-file", &cert), ("tls-key-file", &key)])).map(drop)
+        };
+        assert_eq!(with_key("old.key"), Ok(()));
+        for key in ["other.key", "server.key"] {
+            assert!(with_key(key).is_err_and(|error| error.contains("it is not the key of the certificate")), "{key}");
+        }
     }
 }

@@ -88,6 +88,15 @@ impl Value {
 }
 
 impl<'a> ValueRef<'a> {
+    /// Bytes that a change in place copies first: all of a string that others have, too, such as a reply or a snapshot. O(1).
+    #[inline]
+    pub fn copied_bytes(self) -> usize {
+        match self {
+            ValueRef::Shared(bytes) if Arc::strong_count(bytes) > 1 => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// The bytes of a string that is not an integer; `None` for an integer or a collection.
     #[inline]
     pub fn as_bytes(self) -> Option<&'a [u8]> {

@@ -14,7 +14,7 @@ use crate::commands::keys::work_on;
 use crate::commands::sets::replace_by_nothing;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 
 pub(super) const BAD_OFFSET: CommandError = CommandError::fixed("ERR bit offset is not an integer or out of range");
 
@@ -45,12 +45,12 @@ pub(super) fn edit_string<R>(
     key: &Key<'_>,
     len: usize,
     edit: impl FnOnce(&mut [u8]) -> R,
-) -> Result<(R, bool), CommandError> {
+) -> Result<(R, bool), Stop> {
     let found = match ctx.commit.write(key) {
-        Some(slot) if slot.ty() != Type::String => return Err(error::WRONG_TYPE),
-        found => found.is_some(),
+        Some(slot) if slot.ty() != Type::String => return Err(error::WRONG_TYPE.into()),
+        found => found.map(|slot| (slot.value().copied_bytes(), len.saturating_sub(slot.value().len()))),
     };
-    if !found {
+    let Some((copied, added)) = found else {
         let mut bytes = vec![0; len];
         let result = edit(&mut bytes);
         if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
@@ -59,7 +59,8 @@ pub(super) fn edit_string<R>(
             ctx.commit.insert(key, NewValue::Raw(&bytes));
         }
         return Ok((result, true));
-    }
+    };
+    ctx.expect_edit(copied, added)?;
     let mut slot = ctx.commit.write(key).ok_or(error::NO_SUCH_KEY)?;
     let grows = len > slot.value().len();
     if grows {

@@ -396,7 +396,7 @@ pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.durability = wish;
     ctx.session.durability_replicas = replicas;
     // The replies to the commands before this one may still have to wait.
-    ctx.session.owed.add(Owed::by(wish));
+    ctx.session.owed.add(Owed::by(wish, replicas));
     ctx.out.ok();
     Ok(())
 }

@@ -61,6 +61,7 @@ fn set_later(ctx: &mut Ctx<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool) 
 pub(crate) fn config_resetstat(ctx: &mut Ctx<'_>) -> CommandResult {
     let engine = ctx.engine;
     engine.stats.reset();
+    engine.replication.syncs.reset();
     engine.lazyfree.reset_freed();
     engine.eviction.reset();
     engine.clients_share.reset();

@@ -369,7 +369,8 @@ fn stats(engine: &Engine, text: &mut Text) {
     ]);
     text.line(
         "client_output_buffer_limit_disconnections",
-        stats.sum(|thread| &thread.output_buffer_limit_disconnections),
+        stats.sum(|thread| &thread.output_buffer_limit_disconnections)
+            + engine.replication.syncs.closed_at_limit.load(Relaxed),
     );
     text.line(
         "client_query_buffer_limit_disconnections",

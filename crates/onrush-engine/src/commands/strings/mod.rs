@@ -398,20 +398,22 @@ fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
 pub(crate) fn append(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let suffix = ctx.arg(2);
-    let old_len = match ctx.commit.write(&key) {
+    let old = match ctx.commit.write(&key) {
         Some(slot) => {
             check_string(&slot)?;
-            Some(slot.value().len())
+            Some((slot.value().len(), slot.value().copied_bytes()))
         }
         None => None,
     };
-    match old_len {
+    let old_len = old.map(|(len, _)| len);
+    match old {
         None => {
             let value = new_value(ctx, 2);
             store(ctx, &key, value, None);
         }
-        Some(old_len) => {
+        Some((old_len, copied)) => {
             check_length(ctx, old_len as u64 + suffix.len() as u64)?;
+            ctx.expect_edit(copied, 0)?;
             if let Some(mut slot) = ctx.commit.write_again(&key) {
                 slot.append(suffix);
             }
@@ -428,13 +430,14 @@ pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let patch = ctx.arg(3);
     let offset = u64::try_from(offset).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
     let key = ctx.key(1);
-    let old_len = match ctx.commit.write(&key) {
+    let old = match ctx.commit.write(&key) {
         Some(slot) => {
             check_string(&slot)?;
-            Some(slot.value().len())
+            Some((slot.value().len(), slot.value().copied_bytes()))
         }
         None => None,
     };
+    let old_len = old.map(|(len, _)| len);
     if patch.is_empty() {
         ctx.out.int(old_len.unwrap_or(0) as i64);
         return Ok(());
@@ -443,7 +446,8 @@ pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     check_length(ctx, end)?;
     let (offset, end) = (offset as usize, end as usize);
     let len = old_len.unwrap_or(0).max(end);
-    if old_len.is_some() {
+    if let Some((old_len, copied)) = old {
+        ctx.expect_edit(copied, end.saturating_sub(old_len))?;
         if let Some(mut slot) = ctx.commit.write_again(&key) {
             if end > slot.value().len() {
                 slot.resize(end);

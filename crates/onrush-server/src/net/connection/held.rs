@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::durability::{Durability, Level};
+use onrush_engine::clients::session::WantedReplicas;
 use onrush_engine::replication::held::{Held as Replicas, Look};
 
 use super::Connection;
@@ -51,9 +52,10 @@ impl Connection {
             return usize::MAX;
         }
         cold_path();
-        let replicas = self.session.durability_replicas.unwrap_or_else(|| self.server.replication.held.by_default());
+        let replicas = self.session.owed.replicas.number(self.server.replication.held.by_default());
         if self.held.is_none() && replicas == 0 && !self.server.durability.delays_for_disk(self.session.owed.wish) {
             self.session.owed.wish = self.session.durability;
+            self.session.owed.replicas = WantedReplicas::by(self.session.durability_replicas);
             self.session.owed.has_seen_data = false;
             return usize::MAX;
         }
@@ -78,7 +80,9 @@ impl Connection {
         let lsn = self.session.owed.changed_lsn;
         // Once for each change, also when its reply went long ago.
         let is_new = lsn > std::mem::replace(&mut self.marked_lsn, lsn);
-        held.note_for_replicas(self.server, end, self.session.durability_replicas, lsn, is_new);
+        let next = WantedReplicas::by(self.session.durability_replicas);
+        let wanted = std::mem::replace(&mut self.session.owed.replicas, next);
+        held.note_for_replicas(self.server, end, wanted, lsn, is_new);
         if end > last_end {
             let session = &mut self.session;
             let wish = std::mem::replace(&mut session.owed.wish, session.durability);
@@ -170,9 +174,9 @@ impl Held {
     }
 
     /// Replies up to `end` report changes up to `lsn`, if that is new for this connection.
-    fn note_for_replicas(&mut self, server: &Server, end: u64, wanted: Option<u32>, lsn: u64, is_new: bool) {
+    fn note_for_replicas(&mut self, server: &Server, end: u64, wanted: WantedReplicas, lsn: u64, is_new: bool) {
         let held = &server.replication.held;
-        let replicas = wanted.unwrap_or_else(|| held.by_default());
+        let replicas = wanted.number(held.by_default());
         // What a replica has is its primary's business.
         let is_new = is_new && (!server.replication.role.is_replica() || held.has_lost(lsn));
         match self.for_replicas.back_mut() {
