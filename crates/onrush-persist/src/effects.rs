@@ -299,7 +299,8 @@ impl Effects {
     pub(crate) fn next(&self, index: usize, lsn: u64) -> Option<Next<'_>> {
         let closed = self.closed.get(index..).filter(|closed| closed.first().is_some_and(|first| first.lsn == lsn))?;
         let start = self.record_start(index);
-        let db = self.commands[start].db;
+        // A record without commands is none of them.
+        let db = self.commands.get(start).map_or(FOR_LOG, |command| command.db);
         let is_plain = |nth: usize, closed: &Closed| {
             closed.lsn == lsn + nth as u64
                 && closed.commands_end == start + nth + 1
@@ -392,6 +393,7 @@ mod tests {
             (11, &[2, 3]),
         ];
         records.iter().for_each(|(lsn, dbs)| record(*lsn, dbs));
+        record(12, &[]);
         let (mut index, mut seen) = (0, Vec::new());
         while let Some(lsn) = effects.lsn(index) {
             assert!(effects.next(index, lsn + 1).is_none());
@@ -411,7 +413,7 @@ mod tests {
             seen.push(count);
             index += count.max(1);
         }
-        assert_eq!(seen, [2, 0, 1, 2, 1, 0, 0, 0]);
+        assert_eq!(seen, [2, 0, 1, 2, 1, 0, 0, 0, 0]);
     }
 
     fn texts(record: Record<'_>) -> Vec<(u32, String)> {
