@@ -299,7 +299,7 @@ impl Settings {
     }
 
     /// What CLIENT PAUSE holds back at a time.
-    pub(crate) fn command_pause(&self, now_ms: i64) -> Pause {
+    pub fn command_pause(&self, now_ms: i64) -> Pause {
         match self.pause_mode.load(Relaxed) & (PAUSE_WRITES | PAUSE_ALL) {
             0 => Pause::None,
             _ if self.is_pause_over(now_ms) => Pause::None,

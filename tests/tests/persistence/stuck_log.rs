@@ -255,6 +255,34 @@ fn a_script_that_has_begun_to_write_is_not_torn_in_two_when_the_disk_fails() {
     assert_eq!(["GET from", "GET to"].map(|line| conn.run(line).text()), ["-1", "1"]);
 }
 
+/// Who sends a file and closes its side does not know of a log that is full for a moment.
+#[test]
+fn what_a_half_closed_client_has_sent_is_executed_though_a_full_log_holds_it_back() {
+    const COMMANDS: usize = 100;
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let (server, disk) = start_on_disk(&library, &folder.0, &["--workers", "1"]);
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    let mut conn = server.connect();
+    for n in 0..COMMANDS {
+        conn.send_command(&set(&format!("key:{n}"), 1 << 20)).expect("sent");
+    }
+    conn.half_close();
+    let mut other = server.connect();
+    wait_until("writes are held back", || {
+        other.set_timeout(Duration::from_millis(200));
+        let is_held = other.try_call(&argv!["SET", "other", "value"]).is_err();
+        if is_held {
+            other = server.connect();
+        }
+        is_held
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    disk.set(Word::WriteDelayUs, 0);
+    let replies = conn.read_to_close().expect("the replies");
+    assert_eq!(replies.len(), COMMANDS * "+OK\r\n".len());
+}
+
 #[test]
 fn no_log_begins_behind_one_whose_disk_does_not_answer() {
     let library = Library::build().expect("a C compiler");

@@ -147,7 +147,7 @@ impl Waiter {
     /// locked.
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
         if self.is_offloaded() {
-            // The command is or will be executed whatever happens to the client, but it will not wait for keys then.
+            // The command is or will be executed, unless the client was told to go, but it will not wait for keys then.
             let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
             let State::Ended(end) = before else { return };
             if let Outcome::Waits(waiter) = end.outcome {

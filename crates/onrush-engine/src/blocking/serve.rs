@@ -38,12 +38,12 @@ impl Waiter {
     }
 
     /// Executes the command of a client on the thread for long commands, even if the client is gone, unless it was told to
-    /// go, by CLIENT KILL for example, or as its user was deleted. A panic ends the client. `full`: memory is not within its
+    /// go, by CLIENT KILL for example, or as its user was deleted; an urgent one such as SHUTDOWN is. A panic ends the client. `full`: memory is not within its
     /// limit.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>, full: bool) {
         self.leave_queue(outer.engine);
         let Some(mut lent) = self.take_lent() else { return };
-        if self.client.is_killed() {
+        if self.client.is_killed() && !self.is_urgent() {
             return self.give_back(outer.engine, Vec::new(), lent);
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);

@@ -355,7 +355,7 @@ impl Connection {
                 continue;
             }
             if self.eof {
-                let waits = self.input == Input::Paused || self.waits_for_keys();
+                let waits = self.waits_for_keys() || self.waits_for_pause();
                 return if waits { After::End } else { self.after_writing() };
             }
             match self.read(scratch) {
@@ -421,6 +421,14 @@ impl Connection {
     /// Whether its client waits for keys, which may take for ever.
     fn waits_for_keys(&self) -> bool {
         self.input == Input::Blocked && self.session.waiter.as_ref().is_some_and(|waiter| !waiter.is_certain())
+    }
+
+    /// Whether CLIENT PAUSE holds its commands back, and it has all replies: if it goes away, they are not executed.
+    fn waits_for_pause(&self) -> bool {
+        let settings = &self.server.settings;
+        self.input == Input::Paused
+            && self.reply.is_empty()
+            && settings.command_pause(self.server.clock.unix_ms()) != Pause::None
     }
 
     /// Whether its alarm has gone off.

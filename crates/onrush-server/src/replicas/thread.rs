@@ -281,6 +281,9 @@ impl Thread {
             && !self.may_join(payload)
         {
             let is_of_disk = payload.state() == State::HasFailed && payload.cut().is_some();
+            if payload.state() == State::IsWhole {
+                self.backoff.note(true);
+            }
             self.payload = None;
             if is_of_disk {
                 self.put_off();

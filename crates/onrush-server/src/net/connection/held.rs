@@ -48,6 +48,7 @@ impl Connection {
         if self.held.is_none() && !self.server.durability.delays(self.session.owed.wish) {
             // What comes next is judged for itself.
             self.session.owed.wish = self.session.durability;
+            self.session.owed.replicas = WantedReplicas::by(self.session.durability_replicas);
             self.session.owed.has_seen_data = false;
             return usize::MAX;
         }
