@@ -268,6 +268,28 @@ pub fn ebbs() -> u32 {
     EBBS.load(Relaxed)
 }
 
+/// The ebbs that one thread has dealt with.
+#[derive(Debug)]
+pub struct Ebbs {
+    seen: AtomicU32,
+}
+
+impl Default for Ebbs {
+    fn default() -> Self {
+        Self { seen: AtomicU32::new(ebbs()) }
+    }
+}
+
+impl Ebbs {
+    /// To be called by that thread regularly: has it [`give_back`] if it was asked to since the last time.
+    pub fn follow(&self) {
+        let ebbs = ebbs();
+        if self.seen.swap(ebbs, Relaxed) != ebbs {
+            give_back();
+        }
+    }
+}
+
 /// Lets the system back what is allocated from now on with huge pages. Done by itself when much memory is in use; worth it
 /// earlier for many small things that are read in no order.
 pub fn use_huge_pages() {

@@ -19,6 +19,9 @@ use crate::shared::{Parts, Shared};
 
 pub(crate) use crate::messages::events::EventClass;
 
+/// Bytes of a string that a worker copies, or adds to it, at once.
+const EDITED_BYTES_MAX: usize = 1 << 20;
+
 /// The result of a handler.
 pub(crate) type CommandResult = Result<(), Stop>;
 
@@ -36,9 +39,6 @@ pub struct Engine {
     pub commands: CommandTable,
     shared: Shared,
 }
-
-/// Bytes of a string that a worker copies, or adds to it, at once.
-const EDITED_BYTES_MAX: usize = 1 << 20;
 
 impl Engine {
     /// An engine without data and without clients, which executes these commands.

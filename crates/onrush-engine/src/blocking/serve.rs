@@ -37,9 +37,9 @@ impl Waiter {
         is_held_back(engine, pause, command, &self.command.argv(), transaction.map(|transaction| &**transaction))
     }
 
-    /// Executes the command of a client on the thread for long commands, even if the client is gone, unless it was told to
-    /// go, by CLIENT KILL for example, or as its user was deleted; an urgent one such as SHUTDOWN is. A panic ends the client. `full`: memory is not within its
-    /// limit.
+    /// Executes the command of a client on the thread for long commands, even if the client is gone. If it was told to go, by
+    /// CLIENT KILL or as its user was deleted, only an urgent one is executed, such as SHUTDOWN. A panic ends the client.
+    /// `full`: memory is not within its limit.
     pub(crate) fn execute(&self, outer: &mut Ctx<'_>, full: bool) {
         self.leave_queue(outer.engine);
         let Some(mut lent) = self.take_lent() else { return };

@@ -101,10 +101,7 @@ impl LocalClient {
         if self.state == State::Idle {
             self.state = State::Runs;
             if self.input.is_empty() && self.big.is_none() && !self.session.handle.is_killed() {
-                let SliceResult { consumed, requeue, end, .. } = self.slice(runner, bytes);
-                if let Some(requeue) = requeue {
-                    self.input = requeue.into_vec();
-                }
+                let (consumed, end) = self.slice(runner, bytes);
                 self.input.extend_from_slice(&bytes[consumed..]);
                 self.note_end(&end);
                 return self.state;
@@ -152,17 +149,15 @@ impl LocalClient {
                 return self.state;
             }
             let mut input = std::mem::take(&mut self.input);
-            let result = self.slice(runner, &input);
+            let (consumed, end) = self.slice(runner, &input);
             // Of a command that is not complete yet nothing is copied.
-            input.drain(..result.consumed);
-            if input.is_empty() && input.capacity() > INPUT_KEPT_BYTES_MAX {
-                input = Vec::new();
+            input.drain(..consumed);
+            if !self.input.is_empty() {
+                self.input.append(&mut input);
+            } else if !input.is_empty() || input.capacity() <= INPUT_KEPT_BYTES_MAX {
+                self.input = input;
             }
-            self.input = match result.requeue.map(<[u8]>::into_vec) {
-                Some(requeue) => [requeue, input].concat(),
-                None => input,
-            };
-            self.note_end(&result.end);
+            self.note_end(&end);
         }
         self.state
     }
@@ -182,10 +177,14 @@ impl LocalClient {
         };
     }
 
-    fn slice(&mut self, runner: &mut Runner, input: &[u8]) -> SliceResult {
+    /// Executes a slice of some input, while there is no other. What has to be executed again is the input then, before the rest
+    /// of this one. Returns how much of it was consumed, and how it ended.
+    fn slice(&mut self, runner: &mut Runner, input: &[u8]) -> (usize, SliceEnd) {
         let mut alone = Alone { client: self, result: SliceResult::default() };
         runner.run(input, &mut [Input::new(0, input.len())], &mut alone);
-        alone.result
+        let SliceResult { consumed, requeue, end, .. } = alone.result;
+        self.input = requeue.map(<[u8]>::into_vec).unwrap_or_default();
+        (consumed, end)
     }
 
     /// Moves the received part of a large argument into its buffer.

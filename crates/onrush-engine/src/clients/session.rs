@@ -270,6 +270,13 @@ impl Session {
         Box::new(std::mem::replace(self, stays))
     }
 
+    /// Replies so far wait for nothing more; what comes next is judged for itself.
+    #[inline]
+    pub fn owe_anew(&mut self) {
+        let changed_lsn = self.owed.changed_lsn;
+        self.owed = Owed { changed_lsn, ..Owed::by(self.durability, self.durability_replicas) };
+    }
+
     /// Whether another thread executes a command of this client with its state.
     pub(crate) fn is_lent(&self) -> bool {
         self.waiter.as_ref().is_some_and(|waiter| waiter.is_offloaded())

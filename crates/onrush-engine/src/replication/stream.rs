@@ -1,9 +1,10 @@
 //! The stream of a primary: the records of its command log as commands that a replica executes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use onrush_alloc::Ebbs;
 use onrush_persist::aof::Note;
 use onrush_persist::{Effects, FOR_LOG, FOR_REPLICAS, Plain, Record, Sink, SinkId, SlowWork};
 use onrush_store::schedule;
@@ -15,8 +16,8 @@ use crate::shared::Shared;
 /// Bytes of the stream that gather before the history gets them, about.
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes from which on records go to the history at once, rather than with others.
-const COPIED_BYTES_MAX: usize = 4 << 10;
+/// From so many bytes on, records that have come together go to the history at once, rather than with others.
+const DIRECT_BYTES_MIN: usize = 4 << 10;
 
 /// Makes the stream from records. A record of several commands becomes a transaction.
 pub(super) struct StreamSink {
@@ -95,7 +96,7 @@ impl Sink for StreamSink {
     fn plain(&mut self, plain: Plain<'_>) {
         self.select(plain.db);
         let bytes = plain.bytes();
-        if bytes.len() < COPIED_BYTES_MAX {
+        if bytes.len() < DIRECT_BYTES_MIN {
             self.bytes.extend_from_slice(bytes);
             self.last_lsn = plain.last_lsn();
             self.pass_on_much();
@@ -112,21 +113,17 @@ impl Sink for StreamSink {
     }
 
     fn slow_work(&self) -> Option<Arc<dyn SlowWork>> {
-        Some(Arc::new(Ebb { seen: AtomicU32::new(onrush_alloc::ebbs()) }))
+        Some(Arc::new(FollowsEbbs::default()))
     }
 }
 
-/// Has the log's thread give memory back that the stream has needed when much less is in use.
-struct Ebb {
-    seen: AtomicU32,
-}
+/// Has the log's thread give memory back that the stream has needed, when much less is in use.
+#[derive(Default)]
+struct FollowsEbbs(Ebbs);
 
-impl SlowWork for Ebb {
+impl SlowWork for FollowsEbbs {
     fn work(&self) -> Option<Duration> {
-        let ebbs = onrush_alloc::ebbs();
-        if self.seen.swap(ebbs, Relaxed) != ebbs {
-            onrush_alloc::give_back();
-        }
+        self.0.follow();
         None
     }
 }

@@ -69,7 +69,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         alone_since: None,
         backoff: Backoff::default(),
         online: 0,
-        ebbs: onrush_alloc::ebbs(),
+        ebbs: onrush_alloc::Ebbs::default(),
     };
     threads::start("replicas", move || thread.run())?;
     Ok(())
@@ -101,8 +101,7 @@ struct Thread {
     backoff: Backoff,
     /// Replicas that are online, as of the last turns.
     online: usize,
-    /// How often threads were asked to give memory back, as of the last tick.
-    ebbs: u32,
+    ebbs: onrush_alloc::Ebbs,
 }
 
 impl Thread {
@@ -280,13 +279,12 @@ impl Thread {
         if let Some(payload) = &self.payload
             && !self.may_join(payload)
         {
-            let is_of_disk = payload.state() == State::HasFailed && payload.cut().is_some();
-            if payload.state() == State::IsWhole {
-                self.backoff.note(true);
-            }
+            let (state, has_begun) = (payload.state(), payload.cut().is_some());
             self.payload = None;
-            if is_of_disk {
-                self.put_off();
+            match state {
+                State::IsWhole => self.backoff.note(true),
+                State::HasFailed if has_begun => self.put_off(),
+                _ => {}
             }
         }
         match &self.payload {
@@ -448,10 +446,7 @@ impl Thread {
             }
         }
         count_good(self.server);
-        let ebbs = onrush_alloc::ebbs();
-        if std::mem::replace(&mut self.ebbs, ebbs) != ebbs {
-            onrush_alloc::give_back();
-        }
+        self.ebbs.follow();
         // What is on the disk takes no memory.
         let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());
         let has_ended = ttl > Duration::ZERO && self.alone_since.is_some_and(|since| since.elapsed() > ttl);

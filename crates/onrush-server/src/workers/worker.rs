@@ -72,7 +72,7 @@ pub fn start(server: &'static Server, thread: usize) -> io::Result<Arc<Mailbox>>
             adopted: 0,
             scratch: Scratch::new(server, thread),
             lists: Lists::default(),
-            tending: Tending { next: Instant::now() + TEND_PERIOD, seen: 0, levelled: Vec::new() },
+            tending: Tending { next: Instant::now() + TEND_PERIOD, ebbs: alloc::Ebbs::default(), levelled: Vec::new() },
         };
         worker.run();
     })?;
@@ -419,19 +419,14 @@ impl Worker {
 /// thread's share of the tables of databases that have grown or shrunk.
 struct Tending {
     next: Instant,
-    /// Times that the heap has shrunk, as far as they are dealt with.
-    seen: u32,
+    ebbs: alloc::Ebbs,
     /// Keys of each database when it was levelled.
     levelled: Vec<usize>,
 }
 
 impl Tending {
     fn tend(&mut self, server: &'static Server, thread: usize) {
-        let ebbs = alloc::ebbs();
-        if ebbs != self.seen {
-            self.seen = ebbs;
-            alloc::give_back();
-        }
+        self.ebbs.follow();
         self.levelled.resize(server.keyspace.databases(), 0);
         for (index, levelled) in self.levelled.iter_mut().enumerate() {
             let Some(db) = server.keyspace.db(index) else { continue };

@@ -46,18 +46,13 @@ impl Connection {
     #[inline]
     pub(super) fn writable_bytes(&mut self) -> usize {
         if self.held.is_none() && !self.server.durability.delays(self.session.owed.wish) {
-            // What comes next is judged for itself.
-            self.session.owed.wish = self.session.durability;
-            self.session.owed.replicas = WantedReplicas::by(self.session.durability_replicas);
-            self.session.owed.has_seen_data = false;
+            self.session.owe_anew();
             return usize::MAX;
         }
         cold_path();
         let replicas = self.session.owed.replicas.number(self.server.replication.held.by_default());
         if self.held.is_none() && replicas == 0 && !self.server.durability.delays_for_disk(self.session.owed.wish) {
-            self.session.owed.wish = self.session.durability;
-            self.session.owed.replicas = WantedReplicas::by(self.session.durability_replicas);
-            self.session.owed.has_seen_data = false;
+            self.session.owe_anew();
             return usize::MAX;
         }
         self.look_at_held()
