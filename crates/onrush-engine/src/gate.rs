@@ -10,6 +10,9 @@
 //! thread that has the whole keyspace and draws another turn has it again only when every command that wanted it before
 //! is done: CLIENT PAUSE replies then. A turn that its thread no longer wants is passed over.
 //!
+//! A thread that waits to enter looks now and then whether it should, and may be late to wait again where processors are
+//! scarce. So whoever comes next to a turn first lets those in that waited during the turn before.
+//!
 //! A thread that has waited too long for one that has the whole keyspace may mark that thread's turn as overdue. The mark
 //! ends with the turn. Until then no thread waits that can do something else.
 //!
@@ -17,22 +20,40 @@
 
 use std::collections::BTreeSet;
 use std::mem::take;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Condvar, Mutex, MutexGuard, schedule};
 
 /// How long a thread waits at the gate before it looks again whether it should.
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// For how long a thread whose turn has come lets others in first, at most: they need a processor for that.
+const COURTESY_MAX: Duration = Duration::from_millis(50);
+
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
-struct Slot(Mutex<()>);
+struct Slot {
+    mutex: Mutex<()>,
+    /// Whether its thread waits to enter, and looks now and then whether it should.
+    waits: AtomicBool,
+}
 
 impl Slot {
     #[inline]
     fn lock(&self) -> Entered<'_> {
-        schedule::lock(&self.0, "a slot of the gate")
+        schedule::lock(&self.mutex, "a slot of the gate")
+    }
+
+    #[cold]
+    fn wait(&self, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
+        self.waits.store(true, Relaxed);
+        let mut entered = None;
+        while entered.is_none() && !gives_up() {
+            entered = self.mutex.try_lock_for(PATIENCE);
+        }
+        self.waits.store(false, Relaxed);
+        entered
     }
 }
 
@@ -86,7 +107,7 @@ pub struct Exclusive<'a> {
 impl Gate {
     /// A gate for threads numbered below `threads`.
     pub fn new(threads: usize) -> Self {
-        let slots = (0..threads).map(|_| Slot(Mutex::new(()))).collect();
+        let slots = (0..threads).map(|_| Slot { mutex: Mutex::new(()), waits: AtomicBool::new(false) }).collect();
         Self {
             slots,
             next: AtomicU64::new(0),
@@ -109,12 +130,19 @@ impl Gate {
         if schedule::is_simulated() {
             return Some(self.enter(thread));
         }
-        let slot = &self.slots[thread].0;
-        let mut entered = slot.try_lock();
-        while entered.is_none() && !gives_up() {
-            entered = slot.try_lock_for(PATIENCE);
+        let slot = &self.slots[thread];
+        slot.mutex.try_lock().or_else(|| slot.wait(gives_up))
+    }
+
+    /// Lets those in that have waited during the turn before. Nobody has the whole keyspace meanwhile.
+    fn let_in(&self) {
+        let waits = || self.slots.iter().any(|slot| slot.waits.load(Relaxed));
+        if waits() && !schedule::is_simulated() {
+            let began = Instant::now();
+            while waits() && began.elapsed() < COURTESY_MAX {
+                std::thread::sleep(COURTESY_MAX / 1_000);
+            }
         }
-        entered
     }
 
     /// Draws a turn. A thread that has entered draws it before it leaves.
@@ -129,6 +157,7 @@ impl Gate {
             schedule::blocked("a turn at the gate");
         }
         self.now_changed.wait_while(&mut self.now.lock(), |now| now.turn != turn.0);
+        self.let_in();
         let mut entered: Vec<Entered<'_>> = self.slots.iter().rev().map(Slot::lock).collect();
         entered.reverse();
         self.hold(entered)
@@ -157,6 +186,7 @@ impl Gate {
             }
             self.now_changed.wait_for(&mut now, PATIENCE);
         }
+        self.let_in();
         let slots = (0..self.slots.len()).rev();
         let entered: Option<Vec<Entered<'_>>> = slots.map(|thread| self.enter_unless(thread, &gives_up)).collect();
         match entered {
@@ -245,6 +275,35 @@ mod tests {
                     }
                 });
             }
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_late_to_wait_enters_between_turns() {
+        let gate = Gate::new(2);
+        let has_entered = AtomicUsize::new(0);
+        let began = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                began.wait();
+                let late = || {
+                    std::thread::sleep(Duration::from_millis(15));
+                    false
+                };
+                assert!(gate.enter_unless(0, late).is_some());
+                has_entered.store(1, Ordering::SeqCst);
+            });
+            let mut all = gate.exclusive(gate.take_turn());
+            began.wait();
+            let mut turns = 0;
+            while has_entered.load(Ordering::SeqCst) == 0 && turns < 100 {
+                std::thread::sleep(Duration::from_millis(5));
+                let next = gate.take_turn();
+                drop(all);
+                all = gate.exclusive(next);
+                turns += 1;
+            }
+            assert!(turns < 10, "{turns}");
         });
     }
 

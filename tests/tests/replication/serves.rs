@@ -27,7 +27,9 @@ fn start(args: &[&str]) -> Server {
 fn start_redis_replica(oracle: Oracle, primary: &Server, args: &[&str]) -> Server {
     let port = primary.port().to_string();
     let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
-    Server::start_oracle(oracle, &[&fixed, args].concat())
+    // Its own replicas need not wait for others.
+    let hasty = ["--repl-diskless-sync-delay", "0"];
+    Server::start_oracle(oracle, &[&fixed[..], &hasty, args].concat())
 }
 
 /// Runs a family's sequences on a server and calls `check` behind each.

@@ -36,7 +36,11 @@ const KINDS: &[Kind] = &[
     Kind { name: "hoarder-small", count: 10, make: |_| Box::new(readers::Hoarder::small()) },
     Kind { name: "hoarder-big", count: 10, make: |_| Box::new(readers::Hoarder::big()) },
     Kind { name: "dribbler", count: 20, make: |_| Box::new(readers::Dribbler::default()) },
-    Kind { name: "half-closer", count: 10, make: |_| Box::new(readers::HalfCloser::default()) },
+    Kind {
+        name: "half-closer",
+        count: 10,
+        make: |options| Box::new(readers::HalfCloser::new(options.has_foe("pauser"))),
+    },
     Kind { name: "vanisher", count: 20, make: |_| Box::new(vanishers::Vanisher::default()) },
     Kind { name: "blocker", count: 40, make: |_| Box::new(blockers::Blocker::default()) },
     Kind { name: "feeder", count: 1, make: |_| Box::new(blockers::Feeder::default()) },
