@@ -19,10 +19,8 @@ MDBOOK ?= $(TOOLS)/mdbook
 DENY_QUIET := -A license-not-encountered -A license-exception-not-encountered -A unmatched-skip
 CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
-# Clippy compiles what it looks at: what the tests are built from is looked at as it is built, and not once more.
-LINTED := CLIPPY_ARGS="-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__" RUSTC_WORKSPACE_WRAPPER=clippy-driver
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
-CARGO_TEST := $(LINTED) cargo test --workspace --all-features --locked
+CARGO_TEST := cargo test --workspace --locked
 # Ends a test that hangs, and says so.
 IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
@@ -45,8 +43,8 @@ build: ## the release build of the server, the command line, the load tool and t
 server: # the server as it is released
 	cargo build --release --locked -p onrush-server
 
-testbuild: # all crates, tests, tools and examples with the same features, once, by Clippy
-	$(LINTED) cargo build --workspace --all-targets --all-features --locked
+testbuild: # all crates, tests, tools and examples with the same features, once
+	cargo build --workspace --all-targets --locked
 
 installed: tools $(CARGO_DENY) $(MDBOOK) $(VENV)/.installed $(NODE_FOLDER)/.installed $(PROGRAMS)/.installed # what the tests need
 
@@ -58,11 +56,12 @@ test: ## everything: lint, the book, unit and property tests, black-box tests, r
 	@# server's linking leaves a core to the build of the tests.
 	command -v cc >/dev/null || scripts/install-tools.sh
 	@$(MAKE) installed & installed=$$!; $(MAKE) -j2 server testbuild || { kill $$installed; exit 1; }; wait $$installed
-	@$(MAKE) lint book unit loom suites & beside=$$!; $(MAKE) BUILT= programs clients || { kill $$beside; exit 1; }; wait $$beside
+	@$(MAKE) lint book unit suites & beside=$$!; $(MAKE) BUILT= programs clients loom || { kill $$beside; exit 1; }; wait $$beside
 	$(MAKE) apart summary
 
-lint: testbuild $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
+lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(CARGO_DENY) --locked check -A license-exception-not-encountered licenses bans sources
 	$(CARGO_DENY) --locked --manifest-path models/Cargo.toml --config deny.toml check $(DENY_QUIET) licenses sources
 	scripts/package.sh
@@ -97,13 +96,13 @@ blackbox: suites apart ## the server against redis-server, the pipelining contra
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m env $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4
 
 apart: tools server testbuild # those that measure, or use the whole machine
 	@# Faults drawn by a seed need no quiet machine, nor do those who measure memory.
-	$(IN_TIME) 20m env $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 --skip chaos:: --skip memory::
-	$(IN_TIME) 10m env $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 chaos:: & chaos=$$!; \
-		$(IN_TIME) 10m env $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 memory:: || { kill $$chaos; exit 1; }; \
+	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 --skip chaos:: --skip memory::
+	$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 chaos:: & chaos=$$!; \
+		$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 memory:: || { kill $$chaos; exit 1; }; \
 		wait $$chaos
 	$(TARGET)/debug/onrush-sim --seed 1 --seconds 15 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 15 && wait $$fixed
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
@@ -113,7 +112,7 @@ clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, red
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 3 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	$(MAKE) summary
 
 summary: # what was skipped, and why
@@ -180,7 +179,8 @@ shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-serv
 	python3 benchmarks/shapes.py $(ARGS)
 
 loom: ## models of the locks, the gate, the inbox and the waiters, all interleavings of their threads; PREEMPTIONS=4
-	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(LINTED) $(IN_TIME) 20m \
+	cargo clippy --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked --lib --tests -- -D warnings
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(IN_TIME) 20m \
 		cargo test --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked -q
 
 asan: tools ## black-box tests on a server with AddressSanitizer in Rust and C code; ARGS="commands"; needs a nightly Rust

@@ -20,8 +20,11 @@ ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\r")
 class Terminal:
     """A program in a pty. `screen` is what it has written since the last key, without escapes."""
 
-    def __init__(self, binary, port, *args, home, **environment):
+    def __init__(self, binary, port, *args, home, size=None, **environment):
         self.fd, slave = pty.openpty()
+        if size:
+            # Before the program starts: redis-cli asks a terminal without a size where its cursor is, and waits.
+            fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self.process = subprocess.Popen(
             [binary, "-p", str(port), *args],
             stdin=slave,
@@ -178,8 +181,7 @@ def test_ctrl_c_cancels_a_blocking_command(repl):
 @pytest.mark.parametrize("typed", ["", "SET a"])
 def test_ctrl_c_at_the_prompt_leaves_as_in_redis_cli(terminal, typed):
     def run(binary):
-        term = terminal(binary=binary, TERM="xterm")
-        fcntl.ioctl(term.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        term = terminal(binary=binary, size=(24, 80), TERM="xterm")
         term.wait_for("> ")
         term.type(typed)
         term.wait_for(typed)
