@@ -404,3 +404,41 @@ fn targets_of_make_that_the_docs_name_exist() {
     }
     assert!(named > 10, "only {named}");
 }
+
+/// The spans in backticks of `text`.
+fn code_spans(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_step_of_the_walk_is_in_the_code() {
+    let walk = read(&root().join("docs/internals/walk.md"));
+    let is_step = |line: &&str| line.split_once(". `").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    let mut steps = 0;
+    let lines: Vec<&str> = walk.lines().collect();
+    for (at, step) in lines.iter().enumerate().filter(|(_, line)| is_step(line)) {
+        // The functions may go on in the next line; what is said of them stands behind the dash.
+        let wrapped = lines.get(at + 1).filter(|next| next.starts_with("   ")).unwrap_or(&"");
+        let text = format!("{step} {}", wrapped.trim_start());
+        let mut named = code_spans(text.split(" - ").next().unwrap_or_default());
+        let file = named.next().unwrap_or_else(|| panic!("no file: {step}"));
+        let (krate, path) = file.split_once('/').unwrap_or_else(|| panic!("no crate: {step}"));
+        let mut path = root().join(format!("crates/onrush-{krate}/src/{path}"));
+        let mut functions = 0;
+        for name in named {
+            // In brackets, a file beside this one.
+            if name.ends_with(".rs") {
+                path.set_file_name(name);
+                continue;
+            }
+            let function = name.rsplit("::").next().unwrap_or(name);
+            let source = read(&path);
+            let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
+            assert!(is_there, "{function} is not in {}: {step}", path.display());
+            functions += 1;
+        }
+        assert!(functions > 0, "no function: {step}");
+        steps += 1;
+    }
+    assert!(steps > 150, "only {steps}");
+}

@@ -307,10 +307,12 @@ fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     };
-    let ms = i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-    let deadline_ms = Some(ctx.now_ms().saturating_add(ms));
-    let on_timeout = OnTimeout::Awake(ctx.engine.clock.now());
-    ctx.block_without_keys(deadline_ms, on_timeout)?;
+    // By one clock and from one moment, so the command is never told to have taken less.
+    let began = ctx.engine.clock.now();
+    let us = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let deadline_us = ctx.engine.clock.unix_us_at(began).saturating_add(us);
+    let deadline_ms = Some(deadline_us / 1000 + 1);
+    ctx.block_without_keys(deadline_ms, OnTimeout::Awake(began))?;
     Ok(())
 }
 
