@@ -281,28 +281,30 @@ mod tests {
     #[test]
     fn a_thread_that_is_late_to_wait_enters_between_turns() {
         let gate = Gate::new(2);
-        let has_entered = AtomicUsize::new(0);
-        let began = std::sync::Barrier::new(2);
+        let (turns, has_entered) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
+            let mut all = gate.exclusive(gate.take_turn());
             scope.spawn(|| {
-                began.wait();
+                // It waits for a moment at the beginning of each turn, and never at the end of one.
                 let late = || {
-                    std::thread::sleep(Duration::from_millis(15));
+                    let (before, began) = (turns.load(Ordering::SeqCst), Instant::now());
+                    while turns.load(Ordering::SeqCst) == before && began.elapsed() < Duration::from_millis(40) {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
                     false
                 };
                 assert!(gate.enter_unless(0, late).is_some());
                 has_entered.store(1, Ordering::SeqCst);
             });
-            let mut all = gate.exclusive(gate.take_turn());
-            began.wait();
-            let mut turns = 0;
-            while has_entered.load(Ordering::SeqCst) == 0 && turns < 100 {
-                std::thread::sleep(Duration::from_millis(5));
+            while has_entered.load(Ordering::SeqCst) == 0 && turns.load(Ordering::SeqCst) < 30 {
+                std::thread::sleep(Duration::from_millis(15));
                 let next = gate.take_turn();
                 drop(all);
                 all = gate.exclusive(next);
-                turns += 1;
+                turns.fetch_add(1, Ordering::SeqCst);
             }
+            let turns = turns.load(Ordering::SeqCst);
+            drop(all);
             assert!(turns < 10, "{turns}");
         });
     }
