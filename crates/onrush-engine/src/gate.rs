@@ -31,11 +31,14 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// For how long a thread whose turn has come lets others in first, at most: they need a processor for that.
 const COURTESY_MAX: Duration = Duration::from_millis(50);
 
+/// How often it looks whether they are in.
+const COURTESY_LOOK: Duration = Duration::from_micros(50);
+
 /// A slot on a cache line pair of its own.
 #[repr(align(128))]
 struct Slot {
     mutex: Mutex<()>,
-    /// Whether its thread waits to enter, and looks now and then whether it should.
+    /// Whether its own thread waits to enter, and looks now and then whether it should. No other thread sets it.
     waits: AtomicBool,
 }
 
@@ -45,13 +48,20 @@ impl Slot {
         schedule::lock(&self.mutex, "a slot of the gate")
     }
 
-    #[cold]
-    fn wait(&self, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
-        self.waits.store(true, Relaxed);
-        let mut entered = None;
+    /// Locks it, but gives up soon after `gives_up` returns true.
+    fn lock_unless(&self, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
+        let mut entered = self.mutex.try_lock();
         while entered.is_none() && !gives_up() {
             entered = self.mutex.try_lock_for(PATIENCE);
         }
+        entered
+    }
+
+    /// As [`Slot::lock_unless`], for its own thread.
+    #[cold]
+    fn wait_unless(&self, gives_up: impl Fn() -> bool) -> Option<Entered<'_>> {
+        self.waits.store(true, Relaxed);
+        let entered = self.lock_unless(gives_up);
         self.waits.store(false, Relaxed);
         entered
     }
@@ -131,16 +141,16 @@ impl Gate {
             return Some(self.enter(thread));
         }
         let slot = &self.slots[thread];
-        slot.mutex.try_lock().or_else(|| slot.wait(gives_up))
+        slot.mutex.try_lock().or_else(|| slot.wait_unless(gives_up))
     }
 
     /// Lets those in that have waited during the turn before. Nobody has the whole keyspace meanwhile.
     fn let_in(&self) {
         let waits = || self.slots.iter().any(|slot| slot.waits.load(Relaxed));
-        if waits() && !schedule::is_simulated() {
+        if waits() {
             let began = Instant::now();
             while waits() && began.elapsed() < COURTESY_MAX {
-                std::thread::sleep(COURTESY_MAX / 1_000);
+                std::thread::sleep(COURTESY_LOOK);
             }
         }
     }
@@ -187,8 +197,8 @@ impl Gate {
             self.now_changed.wait_for(&mut now, PATIENCE);
         }
         self.let_in();
-        let slots = (0..self.slots.len()).rev();
-        let entered: Option<Vec<Entered<'_>>> = slots.map(|thread| self.enter_unless(thread, &gives_up)).collect();
+        let slots = self.slots.iter().rev();
+        let entered: Option<Vec<Entered<'_>>> = slots.map(|slot| slot.lock_unless(&gives_up)).collect();
         match entered {
             Some(mut entered) => {
                 entered.reverse();
@@ -300,8 +310,10 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(15));
                 let next = gate.take_turn();
                 drop(all);
-                all = gate.exclusive(next);
-                turns.fetch_add(1, Ordering::SeqCst);
+                all = match turns.fetch_add(1, Ordering::SeqCst) % 2 {
+                    0 => gate.exclusive(next),
+                    _ => gate.exclusive_unless(next, || false).expect("nobody gives up"),
+                };
             }
             let turns = turns.load(Ordering::SeqCst);
             drop(all);
