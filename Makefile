@@ -24,6 +24,8 @@ CARGO_TEST := cargo test --workspace --locked
 # Ends a test that hangs, and says so.
 IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
+# What the tests themselves are told.
+HARNESS ?=
 FUZZ_SECONDS ?= 30
 # What the tests are run on. `make test` builds it once, before it runs several of them beside each other.
 BUILT = tools server testbuild
@@ -32,7 +34,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers nightly browser shapes sim loom asan tsan miri tools packages
+.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers slow nightly browser shapes sim loom asan tsan miri tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -89,14 +91,14 @@ book: $(MDBOOK) ## docs as a book, in the target folder; the test `docs` checks 
 
 unit: testbuild ## unit and property tests beside the code
 	@# The examples are built with all else, and have no tests: with --examples they would be built once more as such.
-	$(CARGO_TEST) --lib --bins $(addprefix --test ,$(UNIT_TESTS))
+	$(CARGO_TEST) --lib --bins $(addprefix --test ,$(UNIT_TESTS)) -- $(HARNESS)
 	$(CARGO_TEST) --doc
 
 blackbox: suites apart ## the server against redis-server, the pipelining contract, life and death
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4
+	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4 $(HARNESS)
 
 apart: tools server testbuild # those that measure, or use the whole machine
 	@# Faults drawn by a seed need no quiet machine, nor do those who measure memory.
@@ -104,7 +106,7 @@ apart: tools server testbuild # those that measure, or use the whole machine
 	$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 chaos:: & chaos=$$!; \
 		$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 memory:: || { kill $$chaos; exit 1; }; \
 		wait $$chaos
-	$(TARGET)/debug/onrush-sim --seed 1 --seconds 15 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 15 && wait $$fixed
+	$(TARGET)/debug/onrush-sim --seed 1 --seconds 10 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 10 && wait $$fixed
 	python3 benchmarks/shapes.py --scale 0.001 --no-record
 
 clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
@@ -112,7 +114,7 @@ clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, red
 	rm -f $(TARGET)/results/node.tap $(TARGET)/results/pytest.xml
 	NODE_PATH=$(NODE_FOLDER)/node_modules node --test --test-reporter=spec --test-reporter-destination=stdout \
 		--test-reporter=tap --test-reporter-destination=$(TARGET)/results/node.tap $(CLIENTS)
-	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly and not slow" --junitxml=$(TARGET)/results/pytest.xml $(CLIENTS)
 	$(MAKE) summary
 
 summary: # what was skipped, and why
@@ -156,6 +158,11 @@ soak: server ## three hours of every kind of work at a bounded rate: memory stay
 failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under load, no acknowledged write may be lost; ARGS="--cluster --rounds 200"
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
 
+slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow tests, and random ones four times as often
+	ONRUSH_TEST_NIGHTLY=1 $(MAKE) unit suites HARNESS=--include-ignored
+	ONRUSH_TEST_NIGHTLY=1 $(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 --ignored
+	$(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m slow $(CLIENTS)
+
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore
 	$(MAKE) crates ARGS=--build
@@ -170,9 +177,7 @@ nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator
 	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
 	$(MAKE) sim ARGS="cluster --seconds 300 --jobs 2"
 	$(MAKE) fuzz FUZZ_SECONDS=20
-	ONRUSH_TEST_FRESH=1 $(CARGO_TEST) --test commands differential::
-	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test apart audit:: -- --test-threads=1
-	ONRUSH_TEST_LARGE=1 $(CARGO_TEST) --test seeds
+	$(MAKE) slow
 	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"

@@ -93,13 +93,13 @@ impl Random {
 
 #[test]
 fn no_target_falls_over_in_a_moment() {
-    let seconds = std::env::var("ONRUSH_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seconds = std::env::var("ONRUSH_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0.3);
     let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64);
     let seed = std::env::var("ONRUSH_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now).max(1);
     println!("ONRUSH_FUZZ_SEED={seed}");
     let mut random = Random(seed);
     for (name, target) in TARGETS {
-        let end = Instant::now() + Duration::from_secs(seconds);
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
         while Instant::now() < end {
             let input = random.input();
             let caught = std::panic::catch_unwind(|| target(&input));

@@ -16,6 +16,7 @@ BINARY = os.environ.get(
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "nightly: needs what is too large to be installed for each run")
+    config.addinivalue_line("markers", "slow: seldom fails and takes long; in the nightly run")
 
 
 # A shell ignores Ctrl-C for what it runs in the background, and children would inherit that.

@@ -39,6 +39,7 @@ def test_the_report_has_totals_and_a_row_for_each_node(cluster, tmp_path):
         assert sum(node["replies"] for node in round_["nodes"].values()) == round_["replies"] == 6000
 
 
+@pytest.mark.slow
 def test_connections_follow_slots_that_move_and_leave_a_node_without_any(cluster):
     for shape in [["-P", "16"], ["--rate", "2000"]]:
         load = begin(cluster, "-t", "get", "--duration", "14s", *shape)
@@ -54,6 +55,7 @@ def test_connections_follow_slots_that_move_and_leave_a_node_without_any(cluster
         settled(cluster)
 
 
+@pytest.mark.slow
 def test_connections_follow_a_failover(cluster):
     # A replica without its primary's data does not take over.
     for node in cluster[3:]:

@@ -269,6 +269,7 @@ def test_questions_are_asked_until_the_answers_make_sense(pair):
     settled(pair[0][1])
 
 
+@pytest.mark.slow
 def test_slots_are_balanced_by_weight(pair):
     def weigh(nodes, *more):
         return ["rebalance", nodes[0].place, *more]
@@ -285,6 +286,7 @@ def test_slots_are_balanced_by_weight(pair):
     assert_same(pair, lambda nodes: ["info", nodes[0].place])
 
 
+@pytest.mark.slow
 def test_a_node_without_slots_leaves_and_its_replicas_get_another_primary(pair):
     assert_same(pair, lambda nodes: ["del-node", nodes[0].place, nodes[6].id()])
     assert_same(pair, lambda nodes: ["del-node", nodes[0].place, "none"])
@@ -343,6 +345,7 @@ def test_keys_are_imported(pair, tmp_path):
             node.end()
 
 
+@pytest.mark.slow
 def test_a_backup_holds_the_data_and_the_nodes(pair, tmp_path):
     listed = []
     for binary, nodes in pair:
@@ -527,6 +530,7 @@ def test_without_an_answer_a_command_ends(cluster):
         assert done.returncode == 1 and "No answer" in done.out, done.out
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_or_hangs_in_the_middle_ends_the_command(tmp_path):
     with started(tmp_path, 3) as nodes:
         made(nodes)
@@ -551,6 +555,7 @@ def test_a_node_that_dies_or_hangs_in_the_middle_ends_the_command(tmp_path):
                 assert keys(nodes) == 300
 
 
+@pytest.mark.slow
 def test_the_login_is_used_at_every_node_and_between_them(tmp_path):
     login = ("--requirepass", "secret", "--masterauth", "secret")
     with started(tmp_path, 3, *login) as nodes:
@@ -581,6 +586,7 @@ def certificates(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_all_nodes_are_reached_by_tls(certificates):
     if b"--tls" not in subprocess.run([ORACLE, "--help"], capture_output=True).stdout:
         pytest.skip("this redis-cli has no TLS")

@@ -179,6 +179,7 @@ def fields_sorted(text):
     return re.sub(r"(,[a-z-]+=[^, ]*)+", fields, text)
 
 
+@pytest.mark.slow
 def test_it_is_all_there_after_a_rewrite_and_a_restart(trios):
     for trio in trios:
         trio.configure(

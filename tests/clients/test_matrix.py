@@ -110,7 +110,7 @@ def commands(tmp_path_factory):
     return command
 
 
-@pytest.mark.parametrize("name", ["onrush", "redis"])
+@pytest.mark.parametrize("name", ["onrush", pytest.param("redis", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("client, part", [(client, part) for client, (_, parts) in CLIENTS.items() for part in parts])
 def test_part(servers, commands, name, client, part):
     server = servers[name]

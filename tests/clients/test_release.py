@@ -35,6 +35,7 @@ def binaries(tmp_path):
     return str(folder)
 
 
+@pytest.mark.slow
 def test_an_archive_has_checksums_licences_and_programs_that_run(tmp_path, binaries):
     done = release(tmp_path / "one", ONRUSH_BIN_FOLDER=binaries)
     assert done.returncode == 0, done.stderr

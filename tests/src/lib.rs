@@ -24,9 +24,11 @@
 //! `chaos` (half a minute of faults, and planted ones that have to be found).
 //! Real clients are in `clients/`.
 //!
-//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_SEED`, `ONRUSH_TEST_SEQUENCES`, `ONRUSH_SIEGE_SEED`,
+//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_NIGHTLY`, `ONRUSH_TEST_SEED`,
+//! `ONRUSH_TEST_SEQUENCES` ([`amount`]), `ONRUSH_SIEGE_SEED`,
 //! `ONRUSH_CHAOS_SEED`.
 
+pub mod amount;
 pub mod arguments;
 pub mod argv;
 pub mod audit;

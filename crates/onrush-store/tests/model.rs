@@ -244,7 +244,7 @@ fn reported(content: &Content) -> Content {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 300 },
+        cases: if cfg!(miri) { 2 } else if std::env::var_os("ONRUSH_TEST_NIGHTLY").is_some() { 300 } else { 60 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -49,6 +49,7 @@ fn a_server_without_a_fault_is_not_blamed() {
 }
 
 #[test]
+#[ignore = "nightly: tests this test"]
 fn whoever_waits_without_a_bound_is_found() {
     let expected = [
         "a new connection gets PONG, or an error that says why not, in time",
@@ -60,6 +61,7 @@ fn whoever_waits_without_a_bound_is_found() {
 }
 
 #[test]
+#[ignore = "nightly: tests this test"]
 fn whoever_says_what_is_not_is_found() {
     is_found(Plant::FalseOk, &["config-ends", "kill"], &["CONFIG GET tells what CONFIG SET has set"]);
     is_found(Plant::LostWrite, &["rest", "kill-at-rest"], &["acknowledged writes are there after a start"]);
@@ -68,12 +70,14 @@ fn whoever_says_what_is_not_is_found() {
 }
 
 #[test]
+#[ignore = "nightly: tests this test"]
 fn whoever_cannot_read_what_it_wrote_is_found() {
     is_found(Plant::CutLog, &["rest", "kill"], &["acknowledged writes are there after a start"]);
     is_found(Plant::DamagedLog, &["rest", "kill"], &["a server starts from what it has written"]);
 }
 
 #[test]
+#[ignore = "nightly: tests this test"]
 fn whoever_dies_is_found() {
     is_found(Plant::Crash, &["rest", "kill"], &["the server lives"]);
 }

@@ -1,7 +1,7 @@
-//! Random sequences against the oracles, half of them against each. The seeds are always the same, so that a change is
-//! judged by what it changes; with `ONRUSH_TEST_FRESH` half of them are fresh, as in the nightly run. `ONRUSH_TEST_SEED`
-//! repeats a failure, `ONRUSH_TEST_SEQUENCES` sets the amount.
+//! Random sequences against the oracles, half of them against each. Half of the seeds are always the same, so that a change
+//! is judged by what it changes; the others are fresh.
 
+use onrush_tests::amount::seeds;
 use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
 use onrush_tests::families::{self, FAMILIES, Family, Generator};
 use onrush_tests::rng::Rng;
@@ -9,25 +9,9 @@ use onrush_tests::server::Oracle;
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 
-fn number_from_env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|v| v.parse().ok())
-}
-
-/// The seeds to try: from the one that is told or from 1 on, and fresh ones if they are wanted.
-fn seeds() -> impl Iterator<Item = u64> {
-    let count = number_from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(240);
-    let first = number_from_env("ONRUSH_TEST_SEED");
-    let fresh = std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_millis() as u64 & !1);
-    let is_fresh = first.is_none() && std::env::var_os("ONRUSH_TEST_FRESH").is_some();
-    let fresh_count = if is_fresh { count / 2 } else { 0 };
-    let fixed_count = count - fresh_count;
-    let fixed = first.unwrap_or(1);
-    (fixed..fixed + fixed_count).chain(fresh..fresh + fresh_count)
-}
-
 fn random_sequences(family: &Family) {
     let mut pairs = Oracle::ALL.map(|_| None);
-    for seed in seeds() {
+    for seed in seeds(120) {
         let oracle = family.oracle(seed);
         let (runner, generator) = pairs[oracle as usize]
             .get_or_insert_with(|| (Runner::for_family(family, oracle), Generator::new(family, oracle)));

@@ -1,5 +1,6 @@
 //! Users and their rules, beside the oracles: random rules, and what they allow.
 
+use onrush_tests::amount::is_nightly;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::resp::Value;
@@ -283,7 +284,8 @@ fn random_rules_do_the_same(oracle: Oracle, seed: u64) {
     let servers = [Server::start_onrush(&["--workers", "1"]), Server::start_oracle(oracle, &[])];
     let [mut ours, mut theirs] = servers.each_ref().map(Server::connect);
     let mut rng = Rng::new(seed);
-    for list in 0..LISTS {
+    let lists = if is_nightly() { LISTS } else { LISTS / 4 };
+    for list in 0..lists {
         let at = format!("seed {seed}, list {list}");
         let user = "u";
         if rng.percent(3) {

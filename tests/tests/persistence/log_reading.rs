@@ -37,6 +37,7 @@ fn same_after_a_kill(folder: &Path, server: Server, before: &[&str], after: &[&s
 }
 
 #[test]
+#[ignore = "nightly: a million arguments take half a minute"]
 fn commands_of_a_million_arguments_come_back() {
     const COUNT: usize = 1_048_600;
     let folder = TempDir::new();

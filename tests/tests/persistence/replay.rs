@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use onrush_tests::amount::{first_seed, seeds};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -19,10 +20,6 @@ const COMMANDS_PER_SEQUENCE: usize = 60;
 
 /// Bytes of a log that are sent before replies are read.
 const BATCH_BYTES: usize = 16 * 1024;
-
-fn number_from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 fn start(args: &[&str]) -> Server {
     Server::start_onrush(&[&["--workers", "2", "--enable-debug-command", "yes"], args].concat())
@@ -91,12 +88,10 @@ fn number(log: &mut &[u8], kind: u8) -> usize {
 
 /// Runs a family's sequences with the log on, then replays it.
 fn check(family: &Family) {
-    let first = number_from_env("ONRUSH_TEST_SEED", 1);
-    let count = number_from_env("ONRUSH_TEST_SEQUENCES", 60);
     let password = family.args.iter().position(|arg| *arg == "--requirepass").map(|at| family.args[at + 1]);
     let (server, other) = (start(family.args), start(family.args));
     let mut generators = Oracle::ALL.map(|oracle| Generator::new(family, oracle));
-    for seed in first..first + count {
+    for seed in seeds(60) {
         let mut rng = Rng::new(seed);
         let oracle = family.oracle(seed);
         let sequence = generators[oracle as usize].sequence(&mut rng, 2, COMMANDS_PER_SEQUENCE);
@@ -216,7 +211,7 @@ fn the_order_of_many_clients_is_that_of_the_log() {
     let (server, other) = (start(&[]), start(&[]));
     let path = server.dir().join("crowd.log");
     let mut control = server.connect();
-    let first = number_from_env("ONRUSH_TEST_SEED", 1) * 1_000;
+    let first = first_seed() * 1_000;
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let server = &server;
@@ -321,9 +316,8 @@ fn due_command(rng: &mut Rng) -> Argv {
 
 #[test]
 fn times_that_end_meanwhile_are_replayed_as_they_were() {
-    let first = number_from_env("ONRUSH_TEST_SEED", 1);
     let (server, other) = (start(&[]), start(&[]));
-    for seed in first..first + number_from_env("ONRUSH_TEST_SEQUENCES", 40) {
+    for seed in seeds(40) {
         let mut rng = Rng::new(seed);
         let mut conn = server.connect();
         let path = server.dir().join(format!("times-{seed}.log"));

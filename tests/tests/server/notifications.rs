@@ -1,5 +1,6 @@
 //! Keyspace events: every command's, against the oracles'.
 
+use onrush_tests::amount::seeds;
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
 use onrush_tests::diff::{Mode, Runner};
@@ -16,18 +17,12 @@ const CLASSES: &str = "KEAmn";
 /// The same without keys that are not found.
 const CLASSES_OF_CHANGES: &str = "KEAn";
 
-fn number_from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
-
 /// Random sequences of a family. Nothing expires but what is looked at: the servers would do so at different times.
 fn events_of(family: &Family, classes: &str) {
-    let first = number_from_env("ONRUSH_TEST_SEED", 1);
-    let count = number_from_env("ONRUSH_TEST_SEQUENCES", 120);
     let args = [&["--enable-debug-command", "yes"], family.args].concat();
     let reset = [&["DEBUG SET-ACTIVE-EXPIRE 0"], family.reset].concat();
     let mut runners = Oracle::ALL.map(|_| None);
-    for seed in first..first + count {
+    for seed in seeds(120) {
         // Before 7.2 XREADGROUP made a consumer only for something to read.
         let oracle = if family.name == families::STREAMS.name { Oracle::Newer } else { family.oracle(seed) };
         let (runner, generator) = runners[oracle as usize].get_or_insert_with(|| {

@@ -1,5 +1,6 @@
 //! The wire protocol below the commands: requests in every form, protocol errors, and streams cut anywhere.
 
+use onrush_tests::amount::seeds;
 use onrush_tests::argv::Argv;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::Server;
@@ -289,10 +290,8 @@ fn large_bulks_arrive_in_any_pieces() {
 
 #[test]
 fn random_streams_are_answered_as_the_oracle_does() {
-    let first = std::env::var("ONRUSH_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let count = std::env::var("ONRUSH_TEST_SEQUENCES").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
     let mut servers = Servers::start(&[]);
-    for seed in first..first + count {
+    for seed in seeds(200) {
         let stream = random_stream(&mut Rng::new(seed));
         servers.check(&format!("ONRUSH_TEST_SEED={seed}"), stream);
     }

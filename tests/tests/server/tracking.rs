@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use onrush_tests::amount::seeds;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -396,20 +397,14 @@ fn what_commands_read_is_tracked() {
     assert_eq!(tracked(&ours), tracked(&Server::start_oracle(Oracle::Newer, &[])));
 }
 
-fn number_from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
-
 /// Random sequences of families, whose changes are told. Nothing expires but what is looked at: the servers would do so at
 /// different times.
 fn changes_of(families: &[&Family]) {
-    let first = number_from_env("ONRUSH_TEST_SEED", 1);
-    let count = number_from_env("ONRUSH_TEST_SEQUENCES", 40);
     for family in families {
         let args = [&["--enable-debug-command", "yes"], family.args].concat();
         let reset = [&["DEBUG SET-ACTIVE-EXPIRE 0"], family.reset].concat();
         let mut runners = Oracle::ALL.map(|_| None);
-        for seed in first..first + count {
+        for seed in seeds(40) {
             // Before 7.2 XREADGROUP made a consumer only for something to read.
             let oracle = if family.name == families::STREAMS.name { Oracle::Newer } else { family.oracle(seed) };
             let (runner, generator) = runners[oracle as usize].get_or_insert_with(|| {

@@ -91,7 +91,7 @@ fn any_value() -> impl Strategy<Value = Collected> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("ONRUSH_TEST_NIGHTLY").is_some() { 400 } else { 100 }))]
 
     #[test]
     fn what_is_written_is_read(value in any_value(), compress: bool, small: bool) {

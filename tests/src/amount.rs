@@ -1,0 +1,46 @@
+//! How much the random tests try: with `ONRUSH_TEST_NIGHTLY`, as in `make nightly`, all; otherwise as much as fits into
+//! fifteen minutes for all tests together.
+
+use std::time::UNIX_EPOCH;
+
+/// Whether there is an hour.
+pub fn is_nightly() -> bool {
+    std::env::var_os("ONRUSH_TEST_NIGHTLY").is_some()
+}
+
+fn from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The first seed: what `ONRUSH_TEST_SEED` says, or 1.
+pub fn first_seed() -> u64 {
+    from_env("ONRUSH_TEST_SEED").unwrap_or(1)
+}
+
+/// The seeds to try. At night the first `count` and as many fresh ones; otherwise a quarter of both. With
+/// `ONRUSH_TEST_SEED` those from there on and no fresh ones, `ONRUSH_TEST_SEQUENCES` of them.
+pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let usual = if is_nightly() { count } else { count.div_ceil(4) };
+    let count = from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(usual);
+    let first = from_env("ONRUSH_TEST_SEED");
+    let fresh_count = if first.is_none() { count } else { 0 };
+    let (fixed, fresh) = (first.unwrap_or(1), fresh_seed());
+    (fixed..fixed + count).chain(fresh..fresh + fresh_count)
+}
+
+/// Another one each millisecond; a multiple of 8, as seeds also choose oracle and mode.
+fn fresh_seed() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(8, |time| time.as_millis() as u64 & !7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_seeds_are_fresh() {
+        let seeds: Vec<u64> = seeds(40).collect();
+        assert_eq!(seeds[..10], (1..=10).collect::<Vec<_>>());
+        assert!(seeds.len() == 20 && seeds[10] > 1_000_000_000_000 && seeds[19] == seeds[10] + 9, "{seeds:?}");
+    }
+}
