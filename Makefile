@@ -34,7 +34,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers slow nightly browser shapes sim loom asan tsan miri tools packages
+.PHONY: help build run server testbuild installed suites faults apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers slow nightly browser shapes sim loom asan tsan miri tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,7 +58,9 @@ test: ## everything: lint, the book, unit and property tests, black-box tests, r
 	@# server's linking leaves a core to the build of the tests.
 	command -v cc >/dev/null || scripts/install-tools.sh
 	@$(MAKE) installed & installed=$$!; $(MAKE) -j2 server testbuild || { kill $$installed; exit 1; }; wait $$installed
-	@$(MAKE) lint book unit suites & beside=$$!; $(MAKE) BUILT= programs clients loom || { kill $$beside; exit 1; }; wait $$beside
+	@$(MAKE) suites & suites=$$!; $(MAKE) lint book unit loom faults & beside=$$!; \
+		$(MAKE) BUILT= programs clients || { kill $$suites $$beside; exit 1; }; \
+		wait $$beside || { kill $$suites; exit 1; }; wait $$suites
 	$(MAKE) apart summary
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
@@ -94,20 +96,21 @@ unit: testbuild ## unit and property tests beside the code
 	$(CARGO_TEST) --lib --bins $(addprefix --test ,$(UNIT_TESTS)) -- $(HARNESS)
 	$(CARGO_TEST) --doc
 
-blackbox: suites apart ## the server against redis-server, the pipelining contract, life and death
+blackbox: suites faults apart ## the server against redis-server, the pipelining contract, life and death
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
 	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4 $(HARNESS)
 
-apart: tools server testbuild # those that measure, or use the whole machine
-	@# Faults drawn by a seed need no quiet machine, nor do those who measure memory.
-	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 --skip chaos:: --skip memory::
-	$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 chaos:: & chaos=$$!; \
-		$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 memory:: || { kill $$chaos; exit 1; }; \
-		wait $$chaos
+faults: testbuild # faults drawn by a seed, in the simulator
 	$(TARGET)/debug/onrush-sim --seed 1 --seconds 10 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 10 && wait $$fixed
-	python3 benchmarks/shapes.py --scale 0.001 --no-record
+
+apart: tools server testbuild # those that measure, or use the whole machine
+	$(IN_TIME) 20m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 $(HARNESS) --skip chaos:: --skip memory::
+	@# Faults drawn by a seed need no quiet machine, nor do those who measure memory.
+	$(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 $(HARNESS) chaos:: & chaos=$$!; \
+		{ $(IN_TIME) 10m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 $(HARNESS) memory:: && \
+		python3 benchmarks/shapes.py --scale 0.001 --no-record; } || { kill $$chaos; exit 1; }; wait $$chaos
 
 clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, redis-benchmark, netcat, the matrix of client libraries, onrush-cli, onrush-benchmark
 	mkdir -p $(TARGET)/results
@@ -159,9 +162,9 @@ failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under 
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
 
 slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow tests, and random ones four times as often
-	ONRUSH_TEST_NIGHTLY=1 $(MAKE) unit suites HARNESS=--include-ignored
-	ONRUSH_TEST_NIGHTLY=1 $(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test apart -- --test-threads=1 --ignored
-	$(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m slow $(CLIENTS)
+	ONRUSH_TEST_NIGHTLY=1 $(MAKE) unit suites faults apart HARNESS=--include-ignored
+	@# With those that they build on.
+	$(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS)
 
 nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore

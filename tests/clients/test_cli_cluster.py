@@ -305,6 +305,7 @@ def test_a_node_without_slots_leaves_and_its_replicas_get_another_primary(pair):
         assert keys(others) == 300 and nodes[6].ask("CLUSTER", "NODES").count("\n") == 0
 
 
+@pytest.mark.slow
 def test_a_command_is_called_on_all_nodes(pair):
     for more in [["DBSIZE"], ["CONFIG", "GET", "maxmemory"], ["GET", "k1", "--cluster-only-masters"]]:
         theirs, ours = both(pair, lambda nodes: ["call", nodes[0].place, *more])
@@ -314,6 +315,7 @@ def test_a_command_is_called_on_all_nodes(pair):
         assert sum(ours[0].values()) == sum(theirs[0].values()), more
 
 
+@pytest.mark.slow
 def test_the_node_timeout_is_set_and_written(pair):
     done = assert_same(pair, lambda nodes: ["set-timeout", nodes[0].place, "1600"])
     assert done[0][">>> New node timeout set. 7 OK, 0 ERR."] == 1
@@ -321,6 +323,7 @@ def test_the_node_timeout_is_set_and_written(pair):
         assert "cluster-node-timeout 1600" in (nodes[1].folder / "redis.conf").read_text()
 
 
+@pytest.mark.slow
 def test_keys_are_imported(pair, tmp_path):
     alone = [Node(tmp_path / str(index), cluster=False) for index in range(2)]
     try:
@@ -388,6 +391,7 @@ def owner_of(nodes, slot):
                 return next(node for node in nodes if f":{node.port}@" in line)
 
 
+@pytest.mark.slow
 def test_open_slots_are_told_and_closed(pair):
     drop, first = DRAWN, run_of_three([nodes for _, nodes in pair])
     also = lambda nodes: open_slots(nodes, first)
@@ -402,6 +406,7 @@ def test_open_slots_are_told_and_closed(pair):
     assert_same(pair, lambda nodes: ["check", nodes[0].place], drop=drop)
 
 
+@pytest.mark.slow
 def test_slots_that_nobody_serves_are_covered_after_a_yes(pair):
     def uncover(nodes):
         for node in nodes[:3]:
@@ -418,6 +423,7 @@ def test_slots_that_nobody_serves_are_covered_after_a_yes(pair):
         settled([*nodes[:6], nodes[7]])
 
 
+@pytest.mark.slow
 def test_a_primary_that_is_gone_is_not_replaced_without_being_told(pair):
     for _, nodes in pair:
         nodes[1].end()

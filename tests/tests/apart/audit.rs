@@ -1,4 +1,4 @@
-//! The cost audit at sizes to 10,000, with `ONRUSH_TEST_NIGHTLY` as in the nightly run to 100,000. `make audit` goes to
+//! The cost audit: at night at sizes to 100,000, by hand (`--ignored`) to 10,000. `make audit` goes to
 //! 1,000,000 and writes a table.
 
 use std::collections::BTreeSet;

@@ -1,9 +1,10 @@
 //! Redis as the replica of Onrush, and Onrush in the middle of a chain.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use onrush_tests::amount::seeds;
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
 use onrush_tests::diff::Action;
@@ -35,7 +36,7 @@ fn start_redis_replica(oracle: Oracle, primary: &Server, args: &[&str]) -> Serve
 /// Runs a family's sequences on a server and calls `check` behind each.
 fn run_family(primary: &Server, family: &Family, oracle: Oracle, mut check: impl FnMut(u64)) {
     let mut generator = Generator::new(family, oracle);
-    for seed in 1..=SEQUENCES {
+    for seed in seeds(SEQUENCES) {
         let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
         let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
         for step in &sequence.steps {
@@ -378,4 +379,47 @@ fn a_hundred_replicas_at_once_share_their_data() {
     assert!(primary.rss_kb() < before + 100_000, "{before} -> {}", primary.rss_kb());
     drop(streams);
     wait_until("all are gone", || info(&mut ours, "replication", "connected_slaves") == "0");
+}
+
+/// Asks for all data and waits until the link ends; returns how long that took, and whether any data came.
+fn try_to_sync(primary: &Server) -> (Duration, bool) {
+    let asked = Instant::now();
+    let mut stream = TcpStream::connect(("127.0.0.1", primary.port())).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    std::io::Write::write_all(&mut stream, b"SYNC\r\n").expect("it is sent");
+    let mut byte = [0];
+    loop {
+        match stream.read(&mut byte) {
+            // The primary is not silent meanwhile.
+            Ok(1) if byte[0] == b'\n' => {}
+            Ok(len) => return (asked.elapsed(), len == 1),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return (asked.elapsed(), false),
+            Err(error) => panic!("{error} after {:?}", asked.elapsed()),
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_refuses_the_data_for_replicas_is_tried_less_and_less_often() {
+    let primary = start(&["--repl-diskless-sync-delay", "0"]);
+    let mut ours = primary.connect();
+    ours.run("DEBUG POPULATE 200000 key 200");
+    let pid = rustix::process::Pid::from_raw(primary.pid() as i32).expect("a process");
+    let limit_files = |current| {
+        let limit = rustix::process::Rlimit { current, maximum: None };
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).expect("one's own process");
+    };
+    limit_files(Some(1 << 20));
+    for pause in [0, 1, 2] {
+        let (took, has_data) = try_to_sync(&primary);
+        assert!(!has_data && took >= Duration::from_millis(950 * pause), "{took:?} instead of {pause} s");
+        assert_eq!(ours.run("SET key value").text(), "OK");
+    }
+    limit_files(None);
+    let (took, has_data) = try_to_sync(&primary);
+    assert!(has_data && took >= Duration::from_millis(3800), "{took:?}");
+    wait_until("the end of the one that has gone", || info(&mut ours, "replication", "connected_slaves") == "0");
+    // What has worked once is not waited for.
+    let (took, has_data) = try_to_sync(&primary);
+    assert!(has_data && took < Duration::from_secs(4), "{took:?}");
 }
