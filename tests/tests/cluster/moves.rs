@@ -43,7 +43,10 @@ fn move_whole(nodes: &Nodes, from: usize, to: usize, first: u16, last: u16) {
         tries += 1;
         // On a busy machine a node stands still for so long that it takes nothing for a moment.
         if !end.1.starts_with("CLUSTERDOWN This node has been away") || tries == 10 {
-            return assert_eq!(end, ("success".to_owned(), String::new()));
+            assert_eq!(end, ("success".to_owned(), String::new()));
+            // For the same reason it may refuse commands.
+            let ask = format!("EXISTS {{{}}}", tag(first..=last, 0));
+            return wait_until("the target takes commands", || matches!(target.run(&ask), Value::Int(_)));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
