@@ -164,7 +164,7 @@ slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow test
 	@# With those that they build on.
 	$(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS)
 
-nightly: ## an hour of the long runs: more lint, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
+nightly: ## more than an hour of the long runs: more lint, slow tests, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
 	$(MAKE) lintmore
 	$(MAKE) crates ARGS=--build
 	scripts/semver.sh

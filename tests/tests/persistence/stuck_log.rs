@@ -207,8 +207,9 @@ fn a_rewrite_on_a_disk_that_hangs_keeps_its_client_alone_and_not_the_end() {
     let library = Library::build().expect("a C compiler");
     let folder = TempDir::new();
     let (mut server, disk) = start_on_disk(&library, &folder.0, &["--save", "", "--enable-debug-command", "yes"]);
+    // What a connection has changed may not be written yet when the disk stops: its later replies wait for that.
+    server.connect().run("DEBUG POPULATE 30000");
     let mut conn = server.connect();
-    conn.run("DEBUG POPULATE 30000");
     disk.set(Word::WriteDelayUs, FOR_EVER_US);
     disk.set(Word::SyncDelayUs, FOR_EVER_US);
     let mut rewriting = server.connect();

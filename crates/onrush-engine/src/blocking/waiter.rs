@@ -14,6 +14,7 @@ use super::waiters::PLACE_BYTES;
 use crate::batch::argv::Argv;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::Session;
+use crate::command::flags::Flags;
 use crate::command::table;
 use crate::replication::goal::Goal;
 
@@ -205,6 +206,11 @@ impl Waiter {
     /// Whether its reply may report data, also what other clients have changed meanwhile.
     pub fn may_report_data(&self) -> bool {
         self.entry.may_report_data()
+    }
+
+    /// Whether it may have changed data.
+    pub fn may_change_data(&self) -> bool {
+        self.may_report_data() && !self.entry.flags.contains(Flags::READONLY)
     }
 
     /// The keys it waits for, if it does.

@@ -455,7 +455,7 @@ impl Connection {
             self.alarm = None;
             waiter.time_out(self.server);
         }
-        let may_report_data = waiter.may_report_data();
+        let may_change_data = waiter.may_change_data();
         let reply = match self.session.take_outcome(&mut self.reply) {
             None => return false,
             Some(Outcome::Reply(reply)) => reply,
@@ -474,7 +474,7 @@ impl Connection {
             }
             self.reply.raw(&reply);
         }
-        if may_report_data {
+        if may_change_data {
             // Another thread has executed the command.
             self.session.owed.changed_lsn = self.server.log.last_lsn();
         }
