@@ -125,9 +125,11 @@ fn who_goes_away_during_a_pause_is_gone_with_its_commands() {
     let server = Server::start_onrush(&["--workers", "2"]);
     let mut boss = server.connect();
     assert_eq!(boss.run("CLIENT PAUSE 100000 WRITE").text(), "OK");
+    let before = boss.info_number("total_connections_received").expect("a number");
     for _ in 0..40 {
         server.connect().send_command(&argv!["INCR", "n"]).expect("sent");
     }
+    wait_until("all have come", || boss.info_number("total_connections_received") == Some(before + 40));
     wait_until("all are gone", || boss.info_number("connected_clients") == Some(1));
     assert_eq!(boss.run("CLIENT UNPAUSE").text(), "OK");
     assert_eq!(boss.run("EXISTS n"), Value::Int(0));
