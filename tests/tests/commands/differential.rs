@@ -1,4 +1,4 @@
-//! Random sequences against the oracles, half of them against each. Half of the seeds are always the same, so that a change
+//! Random sequences against the oracles, half of them against each. Most seeds are always the same, so that a change
 //! is judged by what it changes; the others are fresh.
 
 use onrush_tests::amount::seeds;
