@@ -17,11 +17,11 @@ pub fn first_seed() -> u64 {
     from_env("ONRUSH_TEST_SEED").unwrap_or(1)
 }
 
-/// The seeds to try. At night the first `count` and as many fresh ones; otherwise a quarter of these and a twelfth of the
-/// fresh ones: one sequence of some ten thousand still shows a difference. With `ONRUSH_TEST_SEED` those from there on and no
+/// The seeds to try. At night the first `count` and as many fresh ones; otherwise a quarter of these and no fresh
+/// ones: one sequence of some ten thousand still shows a difference. With `ONRUSH_TEST_SEED` those from there on and no
 /// fresh ones, `ONRUSH_TEST_SEQUENCES` of them.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    let (usual, fresh) = if is_nightly() { (count, count) } else { (count.div_ceil(4), count.div_ceil(12)) };
+    let (usual, fresh) = if is_nightly() { (count, count) } else { (count.div_ceil(4), 0) };
     let count = from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(usual);
     let first = from_env("ONRUSH_TEST_SEED");
     let fresh_count = if first.is_none() { fresh } else { 0 };
@@ -39,9 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_of_the_seeds_are_fresh() {
-        let seeds: Vec<u64> = seeds(40).collect();
-        assert_eq!(seeds[..10], (1..=10).collect::<Vec<_>>());
-        assert!(seeds.len() == 14 && seeds[10] > 1_000_000_000_000 && seeds[13] == seeds[10] + 3, "{seeds:?}");
+    fn a_quarter_is_tried_by_day() {
+        assert_eq!(seeds(40).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
     }
 }

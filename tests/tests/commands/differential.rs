@@ -1,5 +1,5 @@
-//! Random sequences against the oracles, half of them against each. Most seeds are always the same, so that a change
-//! is judged by what it changes; the others are fresh.
+//! Random sequences against the oracles, half of them against each. The seeds are always the same, so that a change
+//! is judged by what it changes; at night half of them are fresh.
 
 use onrush_tests::amount::seeds;
 use onrush_tests::diff::{Action, Mode, Runner, Sequence, Step};
@@ -11,7 +11,7 @@ const COMMANDS_PER_SEQUENCE: usize = 60;
 
 fn random_sequences(family: &Family) {
     let mut pairs = Oracle::ALL.map(|_| None);
-    for seed in seeds(120) {
+    for seed in seeds(240) {
         let oracle = family.oracle(seed);
         let (runner, generator) = pairs[oracle as usize]
             .get_or_insert_with(|| (Runner::for_family(family, oracle), Generator::new(family, oracle)));

@@ -91,7 +91,7 @@ fn check(family: &Family) {
     let password = family.args.iter().position(|arg| *arg == "--requirepass").map(|at| family.args[at + 1]);
     let (server, other) = (start(family.args), start(family.args));
     let mut generators = Oracle::ALL.map(|oracle| Generator::new(family, oracle));
-    for seed in seeds(60) {
+    for seed in seeds(120) {
         let mut rng = Rng::new(seed);
         let oracle = family.oracle(seed);
         let sequence = generators[oracle as usize].sequence(&mut rng, 2, COMMANDS_PER_SEQUENCE);
@@ -317,7 +317,7 @@ fn due_command(rng: &mut Rng) -> Argv {
 #[test]
 fn times_that_end_meanwhile_are_replayed_as_they_were() {
     let (server, other) = (start(&[]), start(&[]));
-    for seed in seeds(40) {
+    for seed in seeds(80) {
         let mut rng = Rng::new(seed);
         let mut conn = server.connect();
         let path = server.dir().join(format!("times-{seed}.log"));

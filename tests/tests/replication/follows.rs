@@ -13,7 +13,7 @@ use onrush_tests::rng::Rng;
 use onrush_tests::server::{Oracle, Server, TempDir, wait_until};
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
-const SEQUENCES: u64 = 12;
+const SEQUENCES: u64 = 24;
 
 /// A primary that begins full syncs at once.
 pub(super) fn start_primary(oracle: Oracle, args: &[&str]) -> Server {

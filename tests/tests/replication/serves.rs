@@ -16,7 +16,7 @@ use onrush_tests::server::{Oracle, Server, wait_until};
 use crate::follows::{fill, info, is_same, start_primary, start_replica, wait_for_link};
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
-const SEQUENCES: u64 = 12;
+const SEQUENCES: u64 = 24;
 
 /// Onrush as a primary.
 fn start(args: &[&str]) -> Server {

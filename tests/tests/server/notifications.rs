@@ -22,7 +22,7 @@ fn events_of(family: &Family, classes: &str) {
     let args = [&["--enable-debug-command", "yes"], family.args].concat();
     let reset = [&["DEBUG SET-ACTIVE-EXPIRE 0"], family.reset].concat();
     let mut runners = Oracle::ALL.map(|_| None);
-    for seed in seeds(120) {
+    for seed in seeds(240) {
         // Before 7.2 XREADGROUP made a consumer only for something to read.
         let oracle = if family.name == families::STREAMS.name { Oracle::Newer } else { family.oracle(seed) };
         let (runner, generator) = runners[oracle as usize].get_or_insert_with(|| {

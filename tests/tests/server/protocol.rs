@@ -291,7 +291,7 @@ fn large_bulks_arrive_in_any_pieces() {
 #[test]
 fn random_streams_are_answered_as_the_oracle_does() {
     let mut servers = Servers::start(&[]);
-    for seed in seeds(200) {
+    for seed in seeds(400) {
         let stream = random_stream(&mut Rng::new(seed));
         servers.check(&format!("ONRUSH_TEST_SEED={seed}"), stream);
     }

@@ -404,7 +404,7 @@ fn changes_of(families: &[&Family]) {
         let args = [&["--enable-debug-command", "yes"], family.args].concat();
         let reset = [&["DEBUG SET-ACTIVE-EXPIRE 0"], family.reset].concat();
         let mut runners = Oracle::ALL.map(|_| None);
-        for seed in seeds(40) {
+        for seed in seeds(80) {
             // Before 7.2 XREADGROUP made a consumer only for something to read.
             let oracle = if family.name == families::STREAMS.name { Oracle::Newer } else { family.oracle(seed) };
             let (runner, generator) = runners[oracle as usize].get_or_insert_with(|| {
