@@ -3,7 +3,7 @@
 
 use std::time::UNIX_EPOCH;
 
-/// Whether there is an hour.
+/// Whether this is the nightly run.
 pub fn is_nightly() -> bool {
     std::env::var_os("ONRUSH_TEST_NIGHTLY").is_some()
 }

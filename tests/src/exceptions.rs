@@ -63,7 +63,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     newer(
         "OBJECT ENCODING",
         Compare::StringEncoding,
-        "8.2 keeps strings with their keys, so that long keys make raw strings, knows listpackex; in both the order of members, which is the hash's, may decide what a union becomes; lists that shrink stay in several nodes",
+        "8.2 keeps strings with their keys, so that long keys make raw strings, knows listpackex; in both the order of members, which is the hash's, may decide what a union becomes",
     ),
     older("OBJECT ENCODING", Compare::Encoding, "small sets and lists are listpacks in 7.2"),
     exception("SMEMBERS", Compare::Unordered, HASH_ORDER),

@@ -13,6 +13,7 @@
 //! - [`stream`] compares whole byte streams until the server closes;
 //! - [`grammar`] makes random commands from syntax lines, [`families`] lists the lines by command family,
 //!   [`arguments`] makes what they name;
+//! - [`amount`] says how many seeds are tried;
 //! - [`diff`] runs sequences on both servers, [`compare`] judges the replies, [`exceptions`] is the one list of
 //!   declared differences, [`cases`] reads hand-made sequences from `cases/*.txt`;
 //! - `trackers` are clients beside a sequence that track keys;
@@ -24,9 +25,8 @@
 //! `chaos` (half a minute of faults, and planted ones that have to be found).
 //! Real clients are in `clients/`.
 //!
-//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_NIGHTLY`, `ONRUSH_TEST_SEED`,
-//! `ONRUSH_TEST_SEQUENCES` ([`amount`]), `ONRUSH_SIEGE_SEED`,
-//! `ONRUSH_CHAOS_SEED`.
+//! Environment: `ONRUSH_SERVER_BIN`, `REDIS_SERVER_BIN`, `ONRUSH_TEST_NIGHTLY`, `ONRUSH_TEST_SEED` and
+//! `ONRUSH_TEST_SEQUENCES` ([`amount`]), `ONRUSH_SIEGE_SEED`, `ONRUSH_CHAOS_SEED`.
 
 pub mod amount;
 pub mod arguments;

@@ -46,6 +46,11 @@ pub fn rss_kb(pid: u32) -> u64 {
     status_kb(pid, "VmRSS:")
 }
 
+/// Resident memory that is no file's, in kilobytes; 0 when the process is gone.
+pub fn anonymous_kb(pid: u32) -> u64 {
+    status_kb(pid, "RssAnon:")
+}
+
 /// The most memory that was ever resident, in kilobytes; 0 when the process is gone.
 pub fn peak_rss_kb(pid: u32) -> u64 {
     status_kb(pid, "VmHWM:")

@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
 use crate::chaos::disk::Disk;
 use crate::client::Conn;
 use crate::port::Port;
@@ -152,6 +154,17 @@ impl Server {
     /// CPU time used so far.
     pub fn cpu_time(&self) -> Duration {
         process::cpu_time(self.pid())
+    }
+
+    /// Lets its files grow to `len` bytes and no further, as on a full disk; `None`: as far as they like.
+    pub fn limit_files(&self, len: Option<u64>) {
+        let pid = Pid::from_raw(self.pid() as i32).expect("a process");
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: len, maximum: None }).expect("one's own process");
+    }
+
+    /// Resident memory in kilobytes without that of files, as the program is one.
+    pub fn anonymous_kb(&self) -> u64 {
+        process::anonymous_kb(self.pid())
     }
 
     /// Resident memory in kilobytes.

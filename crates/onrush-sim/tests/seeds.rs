@@ -31,7 +31,7 @@ fn seeds_that_have_shown_faults_show_none() {
 }
 
 #[test]
-#[ignore = "nightly: `make apart` runs the simulator itself"]
+#[ignore = "nightly: `make faults` runs the simulator itself"]
 fn what_clients_see_is_explained_by_one_order_of_their_commands() {
     let now = std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_secs());
     // Half of the time for seeds that are always the same, half for fresh ones.

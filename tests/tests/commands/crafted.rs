@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use onrush_persist::rdb::{open_payload, seal_payload};
-use onrush_tests::amount::is_nightly;
+use onrush_tests::amount::{first_seed, is_nightly};
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -133,7 +133,7 @@ fn whatever_stands_in_a_payload_it_is_a_value_or_an_error() {
         .ok()
         .and_then(|count| count.parse().ok())
         .unwrap_or(if is_nightly() { 40_000 } else { 10_000 });
-    let seed = std::env::var("ONRUSH_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = first_seed();
     let bodies = real_payloads();
     assert!(bodies.len() > 80, "{}", bodies.len());
     let server = Server::start_onrush(&["--enable-debug-command", "yes"]);

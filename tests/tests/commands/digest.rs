@@ -1,6 +1,7 @@
 //! DEBUG DIGEST and DEBUG DIGEST-VALUE: equal data has equal digests on Onrush and on a redis-server. `ONRUSH_TEST_SEED` repeats a
 //! failure.
 
+use onrush_tests::amount::first_seed;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -90,7 +91,7 @@ fn digests(conn: &mut Conn) -> (Value, Value) {
 fn equal_data_has_equal_digests(oracle: Oracle) {
     let servers = [Server::start_onrush(SETTINGS), Server::start_oracle(oracle, SETTINGS)];
     let mut conns = servers.each_ref().map(Server::connect);
-    let first = std::env::var("ONRUSH_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let first = first_seed();
     for seed in first..first + ROUNDS {
         let mut rng = Rng::new(seed);
         conns.iter_mut().for_each(|conn| drop(conn.run("FLUSHALL")));

@@ -13,17 +13,10 @@ use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir, wait_until};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 fn start_on(folder: &Path, args: &[&str]) -> Server {
     let folder = folder.to_str().expect("a plain path").to_owned();
     Launch::onrush().args(&["--dir", &folder, "--enable-debug-command", "yes"]).args(args).start()
-}
-
-/// Lets files of a server grow to `len` bytes and no further; `None`: as far as they like.
-fn limit_files(server: &Server, len: Option<u64>) {
-    let pid = Pid::from_raw(server.pid() as i32).expect("a process");
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current: len, maximum: None }).expect("one's own process");
 }
 
 fn field(conn: &mut Conn, name: &str) -> String {
@@ -68,7 +61,7 @@ fn fill(server: &Server, folder: &Path, count: usize) -> (Conn, usize) {
     for n in 0..10 {
         assert_eq!(writer.call(&set("before", n)).text(), "OK");
     }
-    limit_files(server, Some(log_len(folder) + 20_050));
+    server.limit_files(Some(log_len(folder) + 20_050));
     writer.set_timeout(Duration::from_millis(700));
     let bytes: Vec<u8> = (0..count)
         .flat_map(|n| {
@@ -101,7 +94,7 @@ fn under_always_what_does_not_fit_is_not_acknowledged_and_goes_on_later() {
     assert_eq!(field(&mut other, "aof_last_write_status"), "err");
     assert_eq!(other.run("EXISTS before:1").to_string(), "(integer) 1");
     assert!(other.run("PING").is_error(), "so that health checks see it");
-    limit_files(&server, None);
+    server.limit_files(None);
     wait_until("writes are let in", || other.run("SET other 1").text() == "OK");
     assert_eq!(field(&mut other, "aof_last_write_status"), "ok");
     let (later, _) = read_what_comes(&mut writer);
@@ -138,7 +131,7 @@ fn under_everysec_writes_are_refused_until_there_is_room() {
     let mut conn = server.connect();
     conn.run("SET a 1");
     conn.run("WAITAOF 1 0 5000");
-    limit_files(&server, Some(log_len(&folder.0) + 2_050));
+    server.limit_files(Some(log_len(&folder.0) + 2_050));
     let mut acknowledged = 0;
     wait_until("writes are refused", || {
         let reply = conn.call(&set("k", acknowledged));
@@ -150,7 +143,7 @@ fn under_everysec_writes_are_refused_until_there_is_room() {
     let replies = ["MULTI", "SET a 2", "EXEC"].map(|command| conn.run(command).text());
     assert!(replies[1].starts_with("MISCONF") && replies[2].starts_with("EXECABORT"), "{replies:?}");
     assert_eq!(conn.run("GET a").text(), "1");
-    limit_files(&server, None);
+    server.limit_files(None);
     wait_until("writes are let in", || conn.run("SET b 1").text() == "OK");
     assert_eq!(field(&mut conn, "aof_last_write_status"), "ok");
     assert_eq!(conn.run("WAITAOF 1 0 5000").to_string().matches("(integer) 1").count(), 1);
@@ -169,7 +162,7 @@ fn a_snapshot_that_does_not_fit_leaves_the_old_one() {
     assert_eq!(conn.run("SAVE").text(), "OK");
     let old = fs::read(folder.0.join("dump.rdb")).expect("a file");
     conn.run("DEBUG POPULATE 20000 key 100");
-    limit_files(&server, Some(500_000));
+    server.limit_files(Some(500_000));
     for command in ["SAVE", "BGSAVE"] {
         let reply = conn.run(command);
         assert_eq!(reply.is_error(), command == "SAVE", "{reply}");
@@ -181,7 +174,7 @@ fn a_snapshot_that_does_not_fit_leaves_the_old_one() {
     }
     wait_until("writes are refused", || conn.run("SET a 1").text().starts_with("MISCONF Redis is configured to save"));
     assert_eq!(conn.run("GET a").text(), "1");
-    limit_files(&server, None);
+    server.limit_files(None);
     assert_eq!(conn.run("BGSAVE").text(), "Background saving started");
     wait_until("the snapshot ends", || field(&mut conn, "rdb_bgsave_in_progress") == "0");
     assert_eq!(field(&mut conn, "rdb_last_bgsave_status"), "ok");
@@ -200,7 +193,7 @@ fn a_rewrite_that_does_not_fit_changes_nothing() {
     for n in 0..40 {
         conn.call(&argv!["SETRANGE", format!("k:{n}"), "20000", "x"]);
     }
-    limit_files(&server, Some(300_000));
+    server.limit_files(Some(300_000));
     assert!(!conn.run("BGREWRITEAOF").is_error());
     wait_until("the rewrite ends", || field(&mut conn, "aof_rewrite_in_progress") == "0");
     assert_eq!(field(&mut conn, "aof_last_bgrewrite_status"), "err");
@@ -208,7 +201,7 @@ fn a_rewrite_that_does_not_fit_changes_nothing() {
     // Where data is saved is configured anew; the log stays where it is.
     let elsewhere = TempDir::new();
     conn.call(&argv!["CONFIG", "SET", "dir", elsewhere.0.to_str().expect("a plain path")]);
-    limit_files(&server, None);
+    server.limit_files(None);
     assert!(!conn.run("BGREWRITEAOF").is_error());
     wait_until("the rewrite ends", || {
         field(&mut conn, "aof_rewrite_in_progress") == "0" && field(&mut conn, "aof_rewrite_scheduled") == "0"
@@ -268,7 +261,7 @@ fn commands_that_wait_for_the_thread_for_long_commands_are_refused_as_others_are
             clients.contains("cmd=sunionstore") && clients.contains("cmd=exec")
         });
 
-        limit_files(&server, Some(1));
+        server.limit_files(Some(1));
         server.connect().send_command(&set("other", 1)).expect("sent");
         wait_until("the log fails", || field(&mut conn, "aof_last_write_status") == "err");
         drop(peer);
@@ -279,7 +272,7 @@ fn commands_that_wait_for_the_thread_for_long_commands_are_refused_as_others_are
         };
         assert_eq!(read(&mut union), format!("-{refusal}\r\n"), "{policy}");
         assert_eq!(read(&mut many), format!("-EXECABORT Transaction discarded because of: {refusal}\r\n"), "{policy}");
-        limit_files(&server, None);
+        server.limit_files(None);
         wait_until("writes are let in", || conn.run("PING").text() == "PONG");
         assert_eq!(conn.run("EXISTS t n").to_string(), "(integer) 0");
         assert_eq!(many.run("INCR n").to_string(), "(integer) 1");

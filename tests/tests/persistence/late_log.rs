@@ -81,6 +81,33 @@ fn replies_to_writes_wait_for_a_log_that_is_late_and_others_do_not() {
 }
 
 #[test]
+fn long_commands_that_write_wait_for_a_late_log_and_who_has_read_waits_for_nothing() {
+    let library = Library::build().expect("a C compiler");
+    let folder = TempDir::new();
+    let below = folder.0.canonicalize().expect("a folder");
+    let disk = Disk::below(&library, &below).expect("a page");
+    let server = start_on(&below, &disk);
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    for part in (0..25_000).collect::<Vec<_>>().chunks(5_000) {
+        let members = part.iter().map(|n: &u32| n.to_string().into_bytes());
+        writer.call(&Argv([b"SADD".to_vec(), b"s".to_vec()].into_iter().chain(members).collect()));
+    }
+    assert_eq!(writer.run("WAITAOF 1 0 5000").to_string().matches("(integer) 1").count(), 1);
+    disk.set(Word::WriteDelayUs, FOR_EVER_US);
+    let mut first = server.connect();
+    first.send(b"SET a 1\r\n").expect("sent");
+    wait_until("it is set", || reader.run("GET a").text() == "1");
+    std::thread::sleep(TILL_LATE);
+    assert_eq!(reader.run("SUNION s nosuch").items().map(<[_]>::len), Some(25_000));
+    assert_eq!(reader.run("GET a").text(), "1");
+    let mut writer = server.connect();
+    writer.send(b"SUNIONSTORE t s\r\n").expect("sent");
+    assert!(reply_within(&mut writer, NONE_FOR).is_err(), "it is not in the file");
+    disk.heal();
+    assert_eq!(reply_within(&mut writer, Duration::from_secs(20)).expect("a reply"), b":25000\r\n");
+}
+
+#[test]
 fn a_client_gets_out_of_always_while_the_disk_fails() {
     let library = Library::build().expect("a C compiler");
     let folder = TempDir::new();

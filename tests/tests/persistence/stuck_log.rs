@@ -12,7 +12,6 @@ use onrush_tests::argv::Argv;
 use onrush_tests::chaos::disk::{Disk, EIO, FOR_EVER_US, Library, Word};
 use onrush_tests::client::Conn;
 use onrush_tests::server::{Launch, Server, TempDir, wait_until};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 const NO_REWRITE: &str =
     "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.";
@@ -24,12 +23,6 @@ const TILL_WRITTEN: Duration = Duration::from_millis(200);
 fn start_on(folder: &Path, args: &[&str]) -> Server {
     let folder = folder.to_str().expect("a plain path").to_owned();
     Launch::onrush().args(&["--dir", &folder, "--enable-debug-command", "yes", "--save", ""]).args(args).start()
-}
-
-/// Lets files of a server grow to `len` bytes and no further; `None`: as far as they like.
-fn limit_files(server: &Server, len: Option<u64>) {
-    let pid = Pid::from_raw(server.pid() as i32).expect("a process");
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current: len, maximum: None }).expect("one's own process");
 }
 
 fn field(conn: &mut Conn, name: &str) -> String {
@@ -60,7 +53,7 @@ fn a_value_that_does_not_fit_stops_no_reads_and_the_end_comes_with_an_exit_code(
     let mut server = start_on(&folder.0, &["--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"]);
     let mut conn = server.connect();
     assert_eq!(conn.run("SET a 1").text(), "OK");
-    limit_files(&server, Some(1 << 20));
+    server.limit_files(Some(1 << 20));
     // More than the buffers hold.
     assert_eq!(conn.call(&set("large", 70 << 20)).text(), "OK");
     wait_until("writes are refused", || conn.run("SET b 1").text() == MISCONF);
@@ -71,11 +64,11 @@ fn a_value_that_does_not_fit_stops_no_reads_and_the_end_comes_with_an_exit_code(
     );
     assert_eq!(conn.run("STRLEN large").to_string(), format!("(integer) {}", 70 << 20));
     // It recovers by itself, with everything that was acknowledged.
-    limit_files(&server, None);
+    server.limit_files(None);
     wait_until("writes are let in", || conn.run("SET b 1").text() == "OK");
     assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
     // And again; now the process has to end.
-    limit_files(&server, Some(1 << 20));
+    server.limit_files(Some(1 << 20));
     conn.run("SET c 1");
     wait_until("writes are refused", || conn.run("SET d 1").text() == MISCONF);
     let started = Instant::now();
@@ -109,7 +102,7 @@ fn keys_that_expire_stop_nothing_though_the_log_takes_no_more() {
     }
     (0..KEYS).for_each(|_| assert_eq!(conn.read_reply().expect("a reply"), b"+OK\r\n"));
     assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
-    limit_files(&server, Some(1));
+    server.limit_files(Some(1));
     wait_until("the log fails", || field(&mut conn, "aof_last_write_status") == "err");
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
@@ -118,7 +111,7 @@ fn keys_that_expire_stop_nothing_though_the_log_takes_no_more() {
     }
     assert_eq!(conn.call(&argv!["GET", format!("{name}:1")]).to_string(), "(null $)");
     is_alive(&server);
-    limit_files(&server, None);
+    server.limit_files(None);
     wait_until("writes are let in", || conn.run("SET b 1").text() == "OK");
     wait_until("the expired keys go", || conn.run("DBSIZE").to_string() == "(integer) 1");
 }
@@ -129,7 +122,7 @@ fn under_always_held_replies_are_dropped_at_the_end_and_others_come_meanwhile() 
     let mut server = start_on(&folder.0, &["--appendonly", "yes", "--appendfsync", "always"]);
     let mut conn = server.connect();
     assert_eq!(conn.run("SET a 1").text(), "OK");
-    limit_files(&server, Some(1));
+    server.limit_files(Some(1));
     let mut held = server.connect();
     let mut bytes = Vec::new();
     argv!["SET", "b", "1"].encode(&mut bytes);
@@ -163,7 +156,7 @@ fn under_always_what_looks_at_no_data_is_answered_while_the_disk_takes_nothing()
     let server = start_on(&folder.0, &args);
     let mut conn = server.connect();
     assert_eq!(conn.run("SET a 1").text(), "OK");
-    limit_files(&server, Some(1));
+    server.limit_files(Some(1));
     conn.send(b"SET b 1\r\n").expect("sent");
     let mut other = server.connect();
     wait_until("the log fails", || field(&mut other, "aof_last_write_status") == "err");
@@ -392,7 +385,7 @@ fn the_end_waits_five_seconds_for_the_first_base() {
     let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
     let mut conn = server.connect();
     conn.run("DEBUG POPULATE 20000 key 100");
-    limit_files(&server, Some(100_000));
+    server.limit_files(Some(100_000));
     assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
     wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
     let started = Instant::now();
@@ -452,7 +445,7 @@ fn records_before_the_first_base_are_no_part_of_a_log() {
     let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
     let mut conn = server.connect();
     conn.run("DEBUG POPULATE 20000 key 100");
-    limit_files(&server, Some(100_000));
+    server.limit_files(Some(100_000));
     assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
     wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
     assert_eq!(conn.run("SET late 1").text(), "OK");
@@ -472,12 +465,12 @@ fn a_first_base_that_does_not_fit_is_tried_again_and_the_end_waits_for_it() {
     let mut server = start_on(&folder.0, &["--rdbcompression", "no"]);
     let mut conn = server.connect();
     conn.run("DEBUG POPULATE 20000 key 100");
-    limit_files(&server, Some(100_000));
+    server.limit_files(Some(100_000));
     assert_eq!(conn.run("CONFIG SET appendonly yes").text(), "OK");
     wait_until("the base fails", || field(&mut conn, "aof_last_bgrewrite_status") == "err");
     assert_eq!(conn.run("SHUTDOWN NOSAVE").text(), "ERR Errors trying to SHUTDOWN. Check logs.");
     assert_eq!(conn.run("WAITAOF 1 0 10").to_string().matches("(integer) 0").count(), 2);
-    limit_files(&server, None);
+    server.limit_files(None);
     assert_eq!(conn.run("WAITAOF 1 0 20000").to_string().matches("(integer) 1").count(), 1);
     assert_eq!(field(&mut conn, "aof_last_bgrewrite_status"), "ok");
     server.signal("TERM");
@@ -515,11 +508,11 @@ fn durability_is_judged_command_by_command() {
     let mut conn = server.connect();
     assert_eq!(conn.run("SET a 1").text(), "OK");
     assert_eq!(conn.run("WAITAOF 1 0 5000").to_string().matches("(integer) 1").count(), 1);
-    limit_files(&server, Some(1));
+    server.limit_files(Some(1));
     conn.send(b"CLIENT DURABILITY always\r\nSET b 1\r\nCLIENT DURABILITY no\r\n").expect("sent");
     conn.set_timeout(Duration::from_millis(300));
     assert!(conn.read_reply().is_err(), "the write is not on the disk");
-    limit_files(&server, None);
+    server.limit_files(None);
     conn.set_timeout(Duration::from_secs(10));
     (0..3).for_each(|_| assert_eq!(conn.read_reply().expect("a reply"), b"+OK\r\n"));
 }

@@ -404,18 +404,13 @@ fn a_disk_that_refuses_the_data_for_replicas_is_tried_less_and_less_often() {
     let primary = start(&["--repl-diskless-sync-delay", "0"]);
     let mut ours = primary.connect();
     ours.run("DEBUG POPULATE 200000 key 200");
-    let pid = rustix::process::Pid::from_raw(primary.pid() as i32).expect("a process");
-    let limit_files = |current| {
-        let limit = rustix::process::Rlimit { current, maximum: None };
-        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).expect("one's own process");
-    };
-    limit_files(Some(1 << 20));
+    primary.limit_files(Some(1 << 20));
     for pause in [0, 1, 2] {
         let (took, has_data) = try_to_sync(&primary);
         assert!(!has_data && took >= Duration::from_millis(950 * pause), "{took:?} instead of {pause} s");
         assert_eq!(ours.run("SET key value").text(), "OK");
     }
-    limit_files(None);
+    primary.limit_files(None);
     let (took, has_data) = try_to_sync(&primary);
     assert!(has_data && took >= Duration::from_millis(3800), "{took:?}");
     wait_until("the end of the one that has gone", || info(&mut ours, "replication", "connected_slaves") == "0");

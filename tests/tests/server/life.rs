@@ -403,7 +403,8 @@ fn an_idle_server_rests() {
     std::thread::sleep(Duration::from_secs(2));
     let busy = server.cpu_time() - before;
     assert!(busy <= Duration::from_millis(60), "{busy:?} of CPU in two idle seconds");
-    // Of the program itself the system keeps more or less.
+    assert!(is_stand_in() || server.anonymous_kb() < 5 * 1024, "{} kB of memory", server.anonymous_kb());
+    // Of the program's own file the system keeps more or less.
     assert!(is_stand_in() || server.rss_kb() < 14 * 1024, "{} kB of memory", server.rss_kb());
 }
 
