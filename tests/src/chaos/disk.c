@@ -30,7 +30,7 @@ struct control {
     _Atomic int64_t syncs_to_fail; /* so many syncs fail with EIO, then none; beside sync_errno */
     _Atomic int64_t lookup_delay_us; /* as for write_delay_us */
     _Atomic int64_t base_syncs_hang; /* syncs of the append-only file's next base do not return as long as it is set */
-    _Atomic int64_t hanging; /* so many syncs hang so now */
+    _Atomic int64_t hanging; /* so many calls take longer, or hang, now */
 };
 
 #define FILES_MAX 65536
@@ -109,8 +109,10 @@ static int64_t now_us(void) {
 static void wait_for(_Atomic int64_t *delay_us) {
     const int64_t step_us = 2000;
     if (atomic_load(delay_us) <= 0) return;
+    atomic_fetch_add(&control->hanging, 1);
     for (int64_t begun = now_us(), left; (left = begun + atomic_load(delay_us) - now_us()) > 0;)
         wait_us(left < step_us ? left : step_us);
+    atomic_fetch_sub(&control->hanging, 1);
 }
 
 static int fails(int64_t code) {

@@ -35,7 +35,7 @@ pub enum Word {
     LookupDelayUs,
     /// Whether syncs of the append-only file's next base do not return.
     BaseSyncsHang,
-    /// How many of these hang now.
+    /// How many calls take longer, or hang, now.
     Hanging,
 }
 

@@ -373,6 +373,8 @@ fn the_end_comes_though_a_snapshot_does_not_end() {
     assert_eq!(conn.run("SET a 1").text(), "OK");
     disk.set(Word::WriteDelayUs, FOR_EVER_US);
     assert_eq!(conn.run("BGSAVE").text(), "Background saving started");
+    // One that has written nothing ends, and the last one hangs in its place, for longer.
+    wait_until("it hangs", || disk.get(Word::Hanging) == 1);
     let started = Instant::now();
     server.signal("TERM");
     assert_eq!(server.wait_exit().code(), Some(1), "{}", server.log());
