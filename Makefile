@@ -19,8 +19,14 @@ MDBOOK ?= $(TOOLS)/mdbook
 DENY_QUIET := -A license-not-encountered -A license-exception-not-encountered -A unmatched-skip
 CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
+# In `make test` the build of the tests is Clippy's as well. (It is another one than that of `cargo test` by itself.)
+ifdef LINTED
+DEV := RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-D warnings" cargo
+else
+DEV := cargo
+endif
 # All tests are built as parts of the whole workspace: with the same features everything is built once.
-CARGO_TEST := cargo test --workspace --locked
+CARGO_TEST := $(DEV) test --workspace --all-features --locked
 # Ends a test that hangs, and says so.
 IN_TIME := timeout --verbose --kill-after=10s
 ARGS ?=
@@ -46,13 +52,14 @@ server: # the server as it is released
 	cargo build --release --locked -p onrush-server
 
 testbuild: # all crates, tests, tools and examples with the same features, once
-	cargo build --workspace --all-targets --locked
+	$(DEV) build --workspace --all-targets --all-features --locked
 
 installed: tools $(CARGO_DENY) $(MDBOOK) $(VENV)/.installed $(NODE_FOLDER)/.installed $(PROGRAMS)/.installed # what the tests need
 
 run: server ## start the server with defaults; more options through ARGS="--port 7000"
 	$(ONRUSH_SERVER_BIN) $(ARGS)
 
+test: export LINTED = 1
 test: ## everything: lint, the book, unit and property tests, black-box tests, real programs and clients
 	@# What is fetched and what is built wait for different things, and so do the clients and all beside them. The
 	@# server's linking leaves a core to the build of the tests.
@@ -63,7 +70,9 @@ test: ## everything: lint, the book, unit and property tests, black-box tests, r
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
 	cargo fmt --all --check
+ifndef LINTED
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+endif
 	$(CARGO_DENY) --locked check -A license-exception-not-encountered licenses bans sources
 	$(CARGO_DENY) --locked --manifest-path models/Cargo.toml --config deny.toml check $(DENY_QUIET) licenses sources
 	scripts/package.sh

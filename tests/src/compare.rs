@@ -35,10 +35,14 @@ pub enum Compare {
     Words(&'static [&'static str]),
     /// The same items in the same order; a number may be spelled in another way, and be off by its last digits.
     Numbers,
+    /// Arrays with the same items in any order, where a number may be spelled in another way.
+    UnorderedNumbers,
+    /// XPENDING: idle times may differ by the delay between the servers.
+    Pending,
     /// Names of encodings: a small set or list of 7.2 may be a listpack where the oracle has other forms.
     Encoding,
-    /// The same, but that one may call a string embedded where the other calls it raw, a listpack one with expiries, and a set a
-    /// listpack where the other has a table.
+    /// The same, but that one may call a string embedded where the other calls it raw, a listpack one with expiries, a set a
+    /// listpack where the other has a table, and a list a listpack where the other has nodes.
     StringEncoding,
     /// COMMAND INFO: name, arity, flags, key positions and categories must be the same, the rest is free.
     CommandInfo,
@@ -80,6 +84,8 @@ impl Compare {
             Compare::Encoding => same_encoding(ours, theirs),
             Compare::StringEncoding => same_string_encoding(ours, theirs),
             Compare::Numbers => same_numbers(ours, theirs),
+            Compare::UnorderedNumbers => Compare::Unordered.judge_values(&respelled(ours), &respelled(theirs)),
+            Compare::Pending => same_pending(ours, theirs),
             Compare::Exact | Compare::Anything | Compare::Literal(_) => unreachable!("judged raw"),
         }
     }
@@ -103,6 +109,37 @@ fn same_numbers(ours: &Value, theirs: &Value) -> Result<(), String> {
     }
 }
 
+/// The value with numbers spelled in one way.
+fn respelled(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(respelled).collect()),
+        Value::Bulk(text) => {
+            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+            Value::Bulk(number.map_or_else(|| text.clone(), |number| number.to_string().into_bytes()))
+        }
+        other => other.clone(),
+    }
+}
+
+fn same_pending(ours: &Value, theirs: &Value) -> Result<(), String> {
+    let rows = |value: &Value| -> Option<Vec<Vec<Value>>> {
+        value.items()?.iter().map(|row| Some(row.items()?.to_vec())).collect()
+    };
+    let (Some(ours), Some(theirs)) = (rows(ours), rows(theirs)) else { return Err("the replies differ".into()) };
+    let same_row = |(a, b): (Vec<Value>, Vec<Value>)| match (&a[..], &b[..]) {
+        ([id, consumer, idle, count], [id_b, consumer_b, idle_b, count_b]) => {
+            within(idle, idle_b, crate::exceptions::DELAY_MS_MAX)?;
+            let same = (id, consumer, count) == (id_b, consumer_b, count_b);
+            if same { Ok(()) } else { Err(format!("{id} {consumer} {count}, not {id_b} {consumer_b} {count_b}")) }
+        }
+        _ => Err("not entries that are pending".into()),
+    };
+    if ours.len() != theirs.len() {
+        return Err(format!("{} entries, not {}", ours.len(), theirs.len()));
+    }
+    ours.into_iter().zip(theirs).try_for_each(same_row)
+}
+
 fn same_encoding(ours: &Value, theirs: &Value) -> Result<(), String> {
     let name = |value: &Value| format!("{value:?}");
     let (ours, theirs) = (name(ours), name(theirs));
@@ -119,7 +156,7 @@ fn same_string_encoding(ours: &Value, theirs: &Value) -> Result<(), String> {
     let names = (ours.text(), theirs.text());
     let is_other_form = matches!(
         (names.0.as_str(), names.1.as_str()),
-        ("listpack", "listpackex" | "hashtable") | ("hashtable", "listpack")
+        ("listpack", "listpackex" | "hashtable" | "quicklist") | ("hashtable", "listpack")
     );
     if is_text(ours) && is_text(theirs) || is_other_form { Ok(()) } else { Err("the encodings differ".into()) }
 }

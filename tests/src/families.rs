@@ -418,6 +418,26 @@ fn spoil_c_number(arg: &mut Vec<u8>) {
     }
 }
 
+/// Takes from a damaged command what is no matter of these tests: servers elsewhere, and differences that have a line in
+/// docs/differences.md.
+fn tame(argv: &mut Argv) {
+    match argv.upper(0).as_str() {
+        "MIGRATE" => argv.0.iter_mut().skip(1).take(1).for_each(|host| *host = b"127.0.0.1".to_vec()),
+        "BITFIELD" if (1..argv.0.len()).any(|at| argv.upper(at) == "SAT") => {
+            let is_least = |arg: &Vec<u8>| arg.starts_with(b"-92233720368547758");
+            argv.0.iter_mut().filter(|arg| is_least(arg)).for_each(|arg| *arg = b"-7".to_vec());
+        }
+        name if name.starts_with('Z') => {
+            for at in 1..argv.0.len() {
+                if argv.upper(at) == "COUNT" && argv.upper(at - 1) == "AGGREGATE" {
+                    argv.0[at] = b"SUM".to_vec();
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Makes random sequences of a family's commands.
 pub struct Generator {
     lines: Vec<Syntax>,
@@ -466,6 +486,7 @@ impl Generator {
             line += 1;
         }
         let mut argv = self.lines[line].generate(rng, &mut self.words);
+        tame(&mut argv);
         if self.is_newer {
             argv.0.iter_mut().for_each(spoil_c_number);
         } else if argv.upper(0) == "HELLO" && argv.0.len() > 2 {

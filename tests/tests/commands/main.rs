@@ -17,6 +17,7 @@ mod hash_backlog;
 mod hostile_scripts;
 mod hotkeys;
 mod increx;
+mod list_encodings;
 mod options;
 mod script_api;
 mod script_keys;

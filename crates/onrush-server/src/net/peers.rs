@@ -135,7 +135,9 @@ fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| io::Error::from(ErrorKind::InvalidInput));
     let host = text(address.host)?;
     // Redis fails with what is no port as with one where nobody listens, but for negative numbers.
-    let wrong = if address.port.starts_with(b"-") { ErrorKind::InvalidInput } else { ErrorKind::ConnectionRefused };
+    let below_zero = address.port.strip_prefix(b"-").and_then(|digits| digits.iter().find(|digit| **digit != b'0'));
+    let is_negative = below_zero.is_some_and(u8::is_ascii_digit);
+    let wrong = if is_negative { ErrorKind::InvalidInput } else { ErrorKind::ConnectionRefused };
     let port: Option<u16> = std::str::from_utf8(address.port).ok().and_then(|port| port.parse().ok());
     let port = port.ok_or(wrong)?;
     let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);

@@ -88,6 +88,10 @@ pub(crate) fn zadd(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ZINCRBY key increment member`
 pub(crate) fn zincrby(ctx: &mut Ctx<'_>) -> CommandResult {
+    // Redis reads an option of ZADD in place of the increment, and finds a member without a score.
+    if AddOptions::parse(ctx).1 > 2 {
+        return Err(error::SYNTAX.into());
+    }
     add(ctx, AddOptions { incr: true, ..AddOptions::default() }, 2)
 }
 

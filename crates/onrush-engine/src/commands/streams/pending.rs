@@ -191,7 +191,12 @@ pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
             Some(pending) => pending.is_idle_for(idle_min, now_ms),
         };
         if is_free {
-            let count = before.map_or(1, |pending| if claim.just_id { pending.count } else { pending.next_count() });
+            // FORCE makes an entry as if it had been delivered, and this is the next time.
+            let count = if claim.just_id {
+                before.map_or(1, |pending| pending.count)
+            } else {
+                before.map_or(2, Pending::next_count)
+            };
             let pending = Pending {
                 consumer: holder.clone(),
                 delivered_ms: claim.delivered_ms.unwrap_or(now_ms),
