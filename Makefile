@@ -21,7 +21,7 @@ CLIENTS := tests/clients
 UNIT_TESTS := $(basename $(notdir $(wildcard crates/*/tests/*.rs fuzz/tests/*.rs)))
 # In `make test` the build of the tests is Clippy's as well. (It is another one than that of `cargo test` by itself.)
 ifdef LINTED
-DEV := RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-D warnings" cargo
+DEV := env RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-D warnings" cargo
 else
 DEV := cargo
 endif
