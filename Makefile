@@ -107,7 +107,10 @@ blackbox: suites faults apart ## the server against redis-server, the pipelining
 
 suites: tools server testbuild # the black-box tests that any machine can run beside others
 	rm -f $(TARGET)/skipped
-	$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test persistence --test replication --test cluster --test client -- --test-threads=4 $(HARNESS)
+	@# Those of the first three wait much of the time, and would leave a core unused by themselves.
+	@$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test persistence --test replication --test cluster -- --test-threads=3 $(HARNESS) & waiting=$$!; \
+		$(IN_TIME) 40m $(CARGO_TEST) --no-fail-fast --test commands --test server --test client -- --test-threads=2 $(HARNESS); busy=$$?; \
+		wait $$waiting && exit $$busy
 
 faults: testbuild # faults drawn by a seed, in the simulator
 	$(TARGET)/debug/onrush-sim --seed 1 --seconds 10 & fixed=$$!; $(TARGET)/debug/onrush-sim --seconds 10 && wait $$fixed
@@ -194,9 +197,11 @@ shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-serv
 	python3 benchmarks/shapes.py $(ARGS)
 
 loom: ## models of the locks, the gate, the inbox and the waiters, all interleavings of their threads; PREEMPTIONS=4
+ifndef LINTED
 	cargo clippy --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked --lib --tests -- -D warnings
+endif
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(IN_TIME) 20m \
-		cargo test --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked -q
+		$(DEV) test --manifest-path models/Cargo.toml --target-dir $(TARGET)/models --locked -q
 
 asan: tools ## black-box tests on a server with AddressSanitizer in Rust and C code; ARGS="commands"; needs a nightly Rust
 	scripts/sanitizer.sh address $(ARGS)

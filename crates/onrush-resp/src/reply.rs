@@ -550,6 +550,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn partial_writes_yield_every_byte_once_in_order(
             sizes in prop::collection::vec(0usize..60_000, 1..30),

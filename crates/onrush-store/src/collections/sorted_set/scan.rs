@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_scanned_in_steps_of_the_count() {
-        let members = if cfg!(miri) { 300 } else { 20_000 };
+        let members = if cfg!(miri) { 300 } else { 8_000 };
         let shapes: [fn(usize) -> f64; 5] = [
             |_| 1.0,
             |n| n as f64,
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_stays_is_found_while_the_set_grows_and_shrinks() {
-        let rounds = if cfg!(miri) { 1 } else { 30 };
+        let rounds = if cfg!(miri) { 1 } else { 9 };
         for round in 0..rounds {
             let mut random = Random::new(round);
             let mut set = SortedSet::default();
