@@ -40,15 +40,35 @@ impl Default for EncodingLimits {
 pub(crate) struct Encodings {
     list_listpack_size: AtomicI64,
     set_intset_entries: AtomicUsize,
-    set_listpack_entries: AtomicUsize,
-    set_listpack_value: AtomicUsize,
-    hash_listpack_entries: AtomicUsize,
-    hash_listpack_value: AtomicUsize,
-    zset_listpack_entries: AtomicUsize,
-    zset_listpack_value: AtomicUsize,
+    set: Listpack,
+    hash: Listpack,
+    sorted_set: Listpack,
     stream_node_bytes: AtomicUsize,
     stream_node_entries: AtomicUsize,
     hll_sparse_bytes: AtomicUsize,
+}
+
+/// The thresholds of a listpack as atomics.
+#[derive(Default)]
+struct Listpack {
+    entries: AtomicUsize,
+    value: AtomicUsize,
+}
+
+impl Listpack {
+    fn store(&self, entries_max: usize, value_len_max: usize) {
+        let (entries_max, value_len_max) = small_limits(entries_max, value_len_max);
+        self.entries.store(entries_max, Relaxed);
+        self.value.store(value_len_max, Relaxed);
+    }
+
+    #[inline]
+    fn load(&self) -> PairLimits {
+        PairLimits {
+            listpack_entries_max: self.entries.load(Relaxed),
+            listpack_value_len_max: self.value.load(Relaxed),
+        }
+    }
 }
 
 /// Most integers of an intset, whatever the configuration allows: 2 GB.
@@ -73,26 +93,14 @@ impl Encodings {
     /// Takes over changed thresholds.
     pub(crate) fn store(&self, limits: &EncodingLimits) {
         let EncodingLimits { list, set, hash, sorted_set, stream, hll_sparse_bytes_max } = *limits;
-        let [(set_entries, set_value), (hash_entries, hash_value), (zset_entries, zset_value)] = [
-            small_limits(set.listpack_entries_max, set.listpack_value_len_max),
-            small_limits(hash.listpack_entries_max, hash.listpack_value_len_max),
-            small_limits(sorted_set.listpack_entries_max, sorted_set.listpack_value_len_max),
-        ];
         self.list_listpack_size.store(list.listpack_size.into(), Relaxed);
-        for (to, from) in [
-            (&self.set_intset_entries, set.intset_entries_max.min(INTSET_ENTRIES_MAX)),
-            (&self.set_listpack_entries, set_entries),
-            (&self.set_listpack_value, set_value),
-            (&self.hash_listpack_entries, hash_entries),
-            (&self.hash_listpack_value, hash_value),
-            (&self.zset_listpack_entries, zset_entries),
-            (&self.zset_listpack_value, zset_value),
-            (&self.stream_node_bytes, stream.node_bytes_max),
-            (&self.stream_node_entries, stream.node_entries_max),
-            (&self.hll_sparse_bytes, hll_sparse_bytes_max),
-        ] {
-            to.store(from, Relaxed);
-        }
+        self.set_intset_entries.store(set.intset_entries_max.min(INTSET_ENTRIES_MAX), Relaxed);
+        self.set.store(set.listpack_entries_max, set.listpack_value_len_max);
+        self.hash.store(hash.listpack_entries_max, hash.listpack_value_len_max);
+        self.sorted_set.store(sorted_set.listpack_entries_max, sorted_set.listpack_value_len_max);
+        self.stream_node_bytes.store(stream.node_bytes_max, Relaxed);
+        self.stream_node_entries.store(stream.node_entries_max, Relaxed);
+        self.hll_sparse_bytes.store(hll_sparse_bytes_max, Relaxed);
     }
 
     /// `list-max-listpack-size`.
@@ -104,29 +112,21 @@ impl Encodings {
     /// `set-max-*`.
     #[inline]
     pub(crate) fn set(&self) -> SetLimits {
-        SetLimits {
-            intset_entries_max: self.set_intset_entries.load(Relaxed),
-            listpack_entries_max: self.set_listpack_entries.load(Relaxed),
-            listpack_value_len_max: self.set_listpack_value.load(Relaxed),
-        }
+        let PairLimits { listpack_entries_max, listpack_value_len_max } = self.set.load();
+        let intset_entries_max = self.set_intset_entries.load(Relaxed);
+        SetLimits { intset_entries_max, listpack_entries_max, listpack_value_len_max }
     }
 
     /// `hash-max-listpack-*`.
     #[inline]
     pub(crate) fn hash(&self) -> PairLimits {
-        PairLimits {
-            listpack_entries_max: self.hash_listpack_entries.load(Relaxed),
-            listpack_value_len_max: self.hash_listpack_value.load(Relaxed),
-        }
+        self.hash.load()
     }
 
     /// `zset-max-listpack-*`.
     #[inline]
     pub(crate) fn sorted_set(&self) -> PairLimits {
-        PairLimits {
-            listpack_entries_max: self.zset_listpack_entries.load(Relaxed),
-            listpack_value_len_max: self.zset_listpack_value.load(Relaxed),
-        }
+        self.sorted_set.load()
     }
 
     /// `stream-node-max-*`.

@@ -168,12 +168,11 @@ impl Gate {
         }
         self.now_changed.wait_while(&mut self.now.lock(), |now| now.turn != turn.0);
         self.let_in();
-        let mut entered: Vec<Entered<'_>> = self.slots.iter().rev().map(Slot::lock).collect();
-        entered.reverse();
-        self.hold(entered)
+        self.hold(self.slots.iter().rev().map(Slot::lock).collect())
     }
 
-    fn hold<'a>(&'a self, entered: Vec<Entered<'a>>) -> Exclusive<'a> {
+    fn hold<'a>(&'a self, mut entered: Vec<Entered<'a>>) -> Exclusive<'a> {
+        entered.reverse();
         self.now.lock().is_held = true;
         Exclusive { gate: self, entered }
     }
@@ -199,16 +198,10 @@ impl Gate {
         self.let_in();
         let slots = self.slots.iter().rev();
         let entered: Option<Vec<Entered<'_>>> = slots.map(|slot| slot.lock_unless(&gives_up)).collect();
-        match entered {
-            Some(mut entered) => {
-                entered.reverse();
-                Some(self.hold(entered))
-            }
-            None => {
-                self.pass_on();
-                None
-            }
+        if entered.is_none() {
+            self.pass_on();
         }
+        entered.map(|entered| self.hold(entered))
     }
 
     /// The present turn, whether or not a thread has drawn it.

@@ -27,6 +27,7 @@ pub mod long;
 pub mod messages;
 pub mod observe;
 pub mod process;
+mod ranked;
 pub mod replication;
 pub mod scripts;
 pub mod settings;

@@ -181,34 +181,29 @@ pub struct Settings {
 const PAUSE_WRITES: u8 = 1;
 const PAUSE_ALL: u8 = 2;
 const LOG_IS_FULL: u8 = 4;
-const HELD_FOR_FAILOVER: u8 = 8;
-const HELD_FOR_END: u8 = 16;
-const HELD_FOR_HANDOVER: u8 = 32;
-const HELD_FOR_MOVE: u8 = 64;
-const HELD: u8 = HELD_FOR_FAILOVER | HELD_FOR_END | HELD_FOR_HANDOVER | HELD_FOR_MOVE;
+const HELD_FOR_MOVE: u8 = Hold::Move as u8;
+const HELD: u8 = Hold::Failover as u8 | Hold::End as u8 | Hold::Handover as u8 | HELD_FOR_MOVE;
 
-/// Why writes are held back until somebody says otherwise.
+/// Why writes are held back until somebody says otherwise: each a further bit of the mode of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Hold {
     /// A replica is about to take over.
-    Failover,
+    Failover = 8,
     /// The process is about to end, and replicas lack something.
-    End,
+    End = 16,
     /// A replica of this node of a cluster is about to take over.
-    Handover,
+    Handover = 32,
     /// Another node of a cluster is about to take slots over.
-    Move,
+    Move = 64,
 }
 
-impl Hold {
-    fn bit(self) -> u8 {
-        match self {
-            Self::Failover => HELD_FOR_FAILOVER,
-            Self::End => HELD_FOR_END,
-            Self::Handover => HELD_FOR_HANDOVER,
-            Self::Move => HELD_FOR_MOVE,
-        }
-    }
+/// Sets bits of a word that several threads set, or clears them.
+pub(crate) fn set_bits(word: &AtomicU8, bits: u8, are_set: bool) {
+    match are_set {
+        true => word.fetch_or(bits, Relaxed),
+        false => word.fetch_and(!bits, Relaxed),
+    };
 }
 
 /// What is held back at a moment.
@@ -320,10 +315,7 @@ impl Settings {
 
     /// Begins or ends holding writes back; whoever ends it wakes the clients.
     pub fn hold_writes(&self, hold: Hold, is_held: bool) {
-        match is_held {
-            true => self.pause_mode.fetch_or(hold.bit(), Relaxed),
-            false => self.pause_mode.fetch_and(!hold.bit(), Relaxed),
-        };
+        set_bits(&self.pause_mode, hold as u8, is_held);
     }
 
     /// Whether CLIENT PAUSE has ended. One that has ended stays so when the clock is set back.
@@ -359,10 +351,7 @@ impl Settings {
     /// Sets whether the log takes no more records: then commands that write are held back, and nothing expires or is
     /// evicted.
     pub fn set_log_full(&self, is_full: bool) {
-        match is_full {
-            true => self.pause_mode.fetch_or(LOG_IS_FULL, Relaxed),
-            false => self.pause_mode.fetch_and(!LOG_IS_FULL, Relaxed),
-        };
+        set_bits(&self.pause_mode, LOG_IS_FULL, is_full);
     }
 
     /// Whether the log takes no more records.

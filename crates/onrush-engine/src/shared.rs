@@ -27,8 +27,9 @@ use crate::messages::Messages;
 use crate::observe::acl_log::{AclLog, Denial};
 use crate::observe::hotkeys::HotKeys;
 use crate::observe::latency::{Event, Monitor};
-use crate::observe::slow_batch::BatchLog;
-use crate::observe::slowlog::SlowLog;
+use crate::observe::latest::Latest;
+use crate::observe::slow_batch::SlowBatch;
+use crate::observe::slowlog::Entry as SlowCommand;
 use crate::observe::stats::Stats;
 use crate::process::{NoProcess, Process};
 use crate::replication::Replication;
@@ -120,11 +121,11 @@ pub struct Shared {
     /// Denied attempts, the latest ones.
     pub(crate) acl_log: AclLog,
     /// Commands that took long.
-    pub(crate) slowlog: SlowLog,
+    pub(crate) slowlog: Latest<SlowCommand>,
     /// Which keys are hot.
     pub hotkeys: HotKeys,
     /// Batches that took long.
-    pub(crate) slow_batches: BatchLog,
+    pub(crate) slow_batches: Latest<SlowBatch>,
     /// Events that took long.
     pub(crate) latency: Monitor,
     /// Scripts and libraries of functions.
@@ -197,9 +198,9 @@ impl Shared {
             stats: Stats::new(threads, commands),
             users: Users::new(commands),
             acl_log: AclLog::default(),
-            slowlog: SlowLog::default(),
+            slowlog: Latest::default(),
             hotkeys: HotKeys::default(),
-            slow_batches: BatchLog::default(),
+            slow_batches: Latest::default(),
             latency: Monitor::default(),
             scripts: Scripts::default(),
             log: CommandLog::new(),
@@ -418,11 +419,6 @@ impl Shared {
     /// Number of the thread that follows a primary, in counters and at the gate.
     pub fn replica_thread(&self) -> usize {
         self.workers + 3
-    }
-
-    /// Number of the thread that serves replicas, likewise.
-    pub fn replicas_thread(&self) -> usize {
-        self.workers + 4
     }
 
     /// How many threads are numbered.

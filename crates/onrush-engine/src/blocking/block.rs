@@ -41,7 +41,8 @@ impl Ctx<'_> {
         if !self.may_wait(until)? {
             return Ok(());
         }
-        let sent = instead.iter().map(|replaced| self.as_sent(replaced.index)).collect();
+        let as_sent = |index| ReplacedArg { index, arg: self.arg(index).to_vec() };
+        let sent = instead.iter().map(|replaced| as_sent(replaced.index)).collect();
         let (db, ticket) = (self.commit.db(), self.engine.waiters.ticket());
         let awaited = Awaited { db, range: keys, what: waits_for, ticket, sent };
         self.wait(Waits::Keys(awaited, until), &instead);
@@ -68,8 +69,7 @@ impl Ctx<'_> {
             return Err(Stop::Waits);
         }
         if self.session.deny_blocking {
-            let engine = self.engine;
-            until.on_timeout.append_to(self.out, |goal, out| goal.reply(engine, out));
+            until.on_timeout.append_to(self.out, self.engine);
             return Ok(false);
         }
         Ok(true)
@@ -82,10 +82,6 @@ impl Ctx<'_> {
         waiters.begin(&waiter);
         self.session.waiter = Some(Arc::clone(&waiter));
         waiter
-    }
-
-    fn as_sent(&self, index: usize) -> ReplacedArg {
-        ReplacedArg { index, arg: self.arg(index).to_vec() }
     }
 
     /// A timeout in seconds, with fractions, as the Unix time in milliseconds when it ends; 0 is none.

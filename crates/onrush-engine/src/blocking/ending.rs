@@ -41,7 +41,7 @@ pub fn kill(shared: &'static Shared, client: &ClientHandle) {
 pub fn unblock_all(shared: &'static Shared) {
     for client in shared.clients.all() {
         if let Some(waiter) = shared.waiters.of(&client)
-            && (waiter.awaited().is_some() || waiter.on_timeout().is_of_replicas())
+            && (waiter.awaited().is_some() || matches!(waiter.on_timeout(), OnTimeout::Counts(_)))
         {
             waiter.finish(shared, |out| out.error_bytes(ROLE_CHANGED.as_bytes()));
         }
@@ -80,12 +80,12 @@ impl Waiter {
 
     /// Ends the waiting with a reply that `reply` makes; returns whether the client still waited.
     pub(crate) fn finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
-        self.finish_with(self.lock_state(), shared, reply)
+        self.finish_with(self.state.lock(), shared, reply)
     }
 
     /// As [`Waiter::finish`], but waits for no lock; returns false if the waiter's state is locked.
     pub(crate) fn try_finish(self: &Arc<Self>, shared: &'static Shared, reply: impl FnOnce(&mut Reply)) -> bool {
-        let Some(state) = self.try_lock_state() else { return false };
+        let Some(state) = self.state.try_lock() else { return false };
         self.finish_with(state, shared, reply);
         true
     }
@@ -114,8 +114,7 @@ impl Waiter {
 
     /// The time is over; returns whether the client still waited, and can get another reply than that of its command.
     pub fn time_out(self: &Arc<Self>, shared: &'static Shared) -> bool {
-        !self.is_certain()
-            && self.finish(shared, |out| self.on_timeout().append_to(out, |goal, out| goal.reply(shared, out)))
+        !self.is_certain() && self.finish(shared, |out| self.on_timeout().append_to(out, shared))
     }
 
     /// CLIENT UNBLOCK with ERROR, likewise.
@@ -148,7 +147,7 @@ impl Waiter {
     pub fn forget(self: &Arc<Self>, shared: &'static Shared) {
         if self.is_offloaded() {
             // The command is or will be executed, unless the client was told to go, but it will not wait for keys then.
-            let before = std::mem::replace(&mut *self.lock_state(), State::Gone);
+            let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
             let State::Ended(end) = before else { return };
             if let Outcome::Waits(waiter) = end.outcome {
                 waiter.forget(shared);
@@ -158,7 +157,7 @@ impl Waiter {
             }
             return;
         }
-        let mut state = self.lock_state();
+        let mut state = self.state.lock();
         if state.is_waiting() {
             self.end(shared, &mut state, State::Gone);
         }

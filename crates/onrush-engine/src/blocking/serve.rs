@@ -44,7 +44,7 @@ impl Waiter {
         self.leave_queue(outer.engine);
         let Some(mut lent) = self.take_lent() else { return };
         if self.client.is_killed() && !self.is_urgent() {
-            return self.give_back(outer.engine, Vec::new(), lent);
+            return self.give_back(outer.engine, lent, |lent| End::reply(Vec::new(), Some(lent)));
         }
         let mut out = Reply::with_buffer(Vec::new(), self.proto);
         let executed = catch_unwind(AssertUnwindSafe(|| {
@@ -59,18 +59,10 @@ impl Waiter {
         outer.commit.release();
         outer.commit.broadcast();
         outer.commit.submit();
-        let mut state = self.lock_state();
-        if state.is_gone() {
-            drop(state);
-            lent.end(outer.engine);
-            return;
-        }
-        *state = match lent.waiter.take() {
+        self.give_back(outer.engine, lent, |mut lent| match lent.waiter.take() {
             Some(waiter) => State::Ended(End { outcome: Outcome::Waits(waiter), lent: Some(lent) }),
             None => End::reply(out.take_bytes(), Some(lent)),
-        };
-        drop(state);
-        self.client.wake();
+        });
     }
 }
 
@@ -108,18 +100,18 @@ impl Waiter {
         }
         engine.stats.count_error(error.code());
         let reply = if lent.leaves_out() { Vec::new() } else { out.take_bytes() };
-        self.give_back(engine, reply, lent);
+        self.give_back(engine, lent, |lent| End::reply(reply, Some(lent)));
     }
 
-    /// Gives the connection its state back, with the reply to the command.
-    fn give_back(&self, engine: &'static Engine, reply: Vec<u8>, mut lent: Box<Session>) {
-        let mut state = self.lock_state();
+    /// Gives the connection its state back, in the end that `end` makes with it.
+    fn give_back(&self, engine: &'static Engine, mut lent: Box<Session>, end: impl FnOnce(Box<Session>) -> State<End>) {
+        let mut state = self.state.lock();
         if state.is_gone() {
             drop(state);
             lent.end(engine);
             return;
         }
-        *state = End::reply(reply, Some(lent));
+        *state = end(lent);
         drop(state);
         self.client.wake();
     }
@@ -211,7 +203,7 @@ enum Served {
 }
 
 fn serve_one(ctx: &mut Ctx<'_>, waiter: &Arc<Waiter>) -> Served {
-    let mut state = waiter.lock_state();
+    let mut state = waiter.state.lock();
     if !state.is_waiting() {
         return Served::Done;
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use onrush_resp::{ArgRange, Proto, Reply};
 use onrush_store::Type;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::state::{State, StateLock};
 use super::waiters::PLACE_BYTES;
@@ -17,6 +17,7 @@ use crate::clients::session::Session;
 use crate::command::flags::Flags;
 use crate::command::table;
 use crate::replication::goal::Goal;
+use crate::shared::Shared;
 
 /// Arguments from this length on may be owned; owned arguments are not copied.
 const OWNED_LEN_MIN: usize = 32 * 1024;
@@ -37,20 +38,13 @@ pub enum OnTimeout {
 }
 
 impl OnTimeout {
-    /// Whether it is the end of WAIT or WAITAOF.
-    pub(super) fn is_of_replicas(self) -> bool {
-        matches!(self, Self::Counts(_))
-    }
-
     /// Appends it to a reply.
-    ///
-    /// `counts`: appends how many replicas have reached a goal.
-    pub(crate) fn append_to(self, out: &mut Reply, counts: impl FnOnce(Goal, &mut Reply)) {
+    pub(crate) fn append_to(self, out: &mut Reply, shared: &Shared) {
         match self {
             Self::NullArray => out.null_array(),
             Self::Null | Self::Never => out.null(),
             Self::Awake(_) => out.ok(),
-            Self::Counts(goal) => counts(goal, out),
+            Self::Counts(goal) => goal.reply(shared, out),
         }
     }
 }
@@ -280,14 +274,6 @@ impl Waiter {
         self.began_ns.store(nanos, Relaxed);
     }
 
-    pub(super) fn lock_state(&self) -> MutexGuard<'_, State<End>> {
-        self.state.lock()
-    }
-
-    pub(super) fn try_lock_state(&self) -> Option<MutexGuard<'_, State<End>>> {
-        self.state.try_lock()
-    }
-
     /// Calls `take` unless the client's command is being executed or was executed meanwhile: later messages belong
     /// after the reply then.
     pub(crate) fn while_waiting(&self, take: impl FnOnce()) {
@@ -295,7 +281,7 @@ impl Waiter {
         if self.is_offloaded() {
             return;
         }
-        let state = self.lock_state();
+        let state = self.state.lock();
         if state.is_waiting() {
             take();
         }

@@ -112,6 +112,7 @@ pub struct ClientHandle {
 }
 
 /// What every batch of a connection changes or reads: on a cache line of its own.
+#[derive(Default)]
 #[repr(align(64))]
 pub struct Activity {
     /// Unix time of the last command in milliseconds.
@@ -209,12 +210,7 @@ impl ClientHandle {
             activity: Activity {
                 last_interaction_ms: AtomicI64::new(now_ms),
                 last_command: AtomicU32::new(u32::MAX),
-                db: AtomicU32::new(0),
-                commands: AtomicU64::new(0),
-                batches: AtomicU64::new(0),
-                singles: AtomicU64::new(0),
-                singles_ms: AtomicU64::new(0),
-                calls: AtomicU8::new(0),
+                ..Activity::default()
             },
             names: Mutex::new(Names { name: Vec::new(), lib_name: Vec::new(), lib_ver: Vec::new(), user }),
             resp: AtomicU32::new(2),

@@ -6,7 +6,7 @@
 //! While the log is late (`CommandLog::is_late`), replies to writes wait until
 //! these are in the file, that is, until the system has them, so that only little is lost if the process is killed.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -16,6 +16,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock};
 
 use crate::clients::client::ClientHandle;
+use crate::ranked::Ranked;
+use crate::settings::set_bits;
 
 /// What a connection wants of its writes (CLIENT DURABILITY). A greater one promises more, whatever `appendfsync` is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +86,8 @@ pub struct Durability {
 
 #[derive(Default)]
 struct Queue {
-    heap: BinaryHeap<Reverse<Waiting>>,
+    /// By the LSNs that they wait for.
+    heap: BinaryHeap<Reverse<Ranked<u64, Who>>>,
     /// How many were waiting at the last look.
     looked_len: usize,
 }
@@ -92,29 +95,24 @@ struct Queue {
 impl Queue {
     /// Adds one. While the disk fails no entry is removed by progress, so this removes entries that no longer wait from
     /// time to time. O(log n) on average.
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, lsn: u64, who: Who) {
         if self.heap.len() >= LOOK_MIN.max(2 * self.looked_len) {
-            self.heap.retain(|Reverse(waiting)| waiting.who.waits());
+            self.heap.retain(|Reverse(waiting)| waiting.what.waits());
             self.looked_len = self.heap.len();
         }
-        self.heap.push(Reverse(waiting));
+        self.heap.push(Reverse(Ranked { rank: lsn, what: who }));
     }
 
     /// Takes out those that wait for an LSN up to `lsn`.
     fn take_until(&mut self, lsn: u64) -> Vec<Who> {
         let mut taken = Vec::new();
         while let Some(Reverse(first)) = self.heap.peek()
-            && first.lsn <= lsn
+            && first.rank <= lsn
         {
-            taken.extend(self.heap.pop().map(|Reverse(first)| first.who));
+            taken.extend(self.heap.pop().map(|Reverse(first)| first.what));
         }
         taken
     }
-}
-
-struct Waiting {
-    lsn: u64,
-    who: Who,
 }
 
 enum Who {
@@ -128,26 +126,6 @@ impl Who {
             Who::Connection(client) => client.strong_count() > 0,
             Who::Other(_, is_wanted) => is_wanted(),
         }
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.lsn == other.lsn
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.lsn.cmp(&other.lsn)
     }
 }
 
@@ -214,10 +192,7 @@ impl Durability {
     }
 
     fn set_mode(&self, bit: u8, is_set: bool) {
-        match is_set {
-            true => self.mode.fetch_or(bit, Relaxed),
-            false => self.mode.fetch_and(!bit, Relaxed),
-        };
+        set_bits(&self.mode, bit, is_set);
     }
 
     /// Sets whether replies wait for the disk by default (`appendfsync always`).
@@ -366,7 +341,7 @@ impl Durability {
         if is_pointless || self.has(level, lsn) || self.has_given_up(lsn) {
             return false;
         }
-        waiting.push(Waiting { lsn, who: who() });
+        waiting.push(lsn, who());
         drop(waiting);
         if level == Level::Durable {
             self.ask(lsn);
@@ -378,11 +353,7 @@ impl Durability {
 /// Wakes who waits for an LSN up to this one. The queue is free again by then: who is woken may ask for more.
 fn wake_up_to(queue: &Mutex<Queue>, lsn: u64) {
     let woken = queue.lock().take_until(lsn);
-    wake(woken);
-}
-
-fn wake(all: Vec<Who>) {
-    for who in all {
+    for who in woken {
         match who {
             Who::Connection(client) => {
                 if let Some(client) = client.upgrade() {

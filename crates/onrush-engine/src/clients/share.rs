@@ -1,6 +1,5 @@
 //! `maxmemory-clients`: when all clients together hold more memory than their share, the largest are disconnected.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::blocking::kill;
 use crate::clients::client::ClientHandle;
+use crate::ranked::Ranked;
 use crate::shared::Shared;
 
 /// After a look at all clients nobody looks for as long as the look took, but for no longer than this.
@@ -123,7 +123,8 @@ impl Shared {
             let held = Held { own: client.own_bytes(), waiting: client.waiting().bytes as u64, client };
             (own, waiting) = (own + held.own, waiting + held.waiting);
             if !(held.client.no_evict.load(Relaxed) || held.client.is_server()) {
-                largest.push(held);
+                // By its size, then by its age, the youngest first.
+                largest.push(Ranked { rank: (held.own + held.waiting, held.client.id), what: held });
             }
         }
         // Messages that several clients wait for are there once, as long as one of them waits.
@@ -134,9 +135,9 @@ impl Shared {
         // Few of many are taken: putting all in order would take longer than all else.
         let mut largest = BinaryHeap::from(largest);
         while own + waiting.min(once) > limit
-            && let Some(held) = largest.pop()
+            && let Some(Ranked { rank: (bytes, _), what: held }) = largest.pop()
         {
-            let (bytes, client) = (held.total(), &held.client);
+            let client = &held.client;
             (own, waiting) = (own - held.own, waiting - held.waiting);
             share.evicted.fetch_add(1, Relaxed);
             tracing::info!("Evicting client: id={} addr={} tot-mem={bytes}", client.id, client.addr);
@@ -145,41 +146,11 @@ impl Shared {
     }
 }
 
-/// What a client holds: by its size, then by its age, the youngest last.
+/// What a client holds, in bytes.
 struct Held {
     own: u64,
     waiting: u64,
     client: Arc<ClientHandle>,
-}
-
-impl Held {
-    fn total(&self) -> u64 {
-        self.own + self.waiting
-    }
-
-    fn rank(&self) -> (u64, u64) {
-        (self.total(), self.client.id)
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-    }
-}
-
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::commit::Commit;
 use crate::ctx::Engine;
 use crate::gate::Exclusive;
 use crate::messages::kind::Kind;
-use crate::messages::outbox::Parcel;
 use crate::messages::outgoing::Outgoing;
 
 /// Publishes new routes when no command is under way; commands that wait for keys of other nodes end. Waits for the
@@ -61,8 +60,7 @@ fn end_subscriptions(engine: &'static Engine, routes: &Arc<Routes>) {
         for client in subscribers {
             *client.lost_slots.lock() = Some(Arc::clone(routes));
             // It has nothing to say: its connection gets a turn.
-            let nothing = Parcel::new(Vec::new(), &engine.messages.parcel_bytes);
-            client.send(&nothing, &engine.settings.output_limits(), engine, engine.cluster_thread());
+            client.send_behind(Vec::new(), engine, engine.cluster_thread());
         }
     }
 }

@@ -5,23 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use onrush_cluster::cluster::LinkId;
-use onrush_cluster::slots::SLOTS;
 use onrush_store::KeyHash;
 use parking_lot::{Mutex, RwLock};
 
 use crate::cluster::moves::Moves;
 use crate::cluster::node::Node;
 use crate::cluster::routes::Routes;
+use crate::cluster::slot_bits::{SlotBits, WORDS};
 
-const WORDS: usize = SLOTS as usize / 64;
-
-/// See the module's text.
+/// See the module's text. At first nobody has a slot.
+#[derive(Default)]
 pub struct Clustering {
     /// Slots whose keys are all here, and that are not under way: their commands need no look at the routes.
-    free: Box<[AtomicU64; WORDS]>,
+    free: SlotBits,
     /// Slots of the primary that this node is a replica of: clients that have sent READONLY read them without a look at the
     /// routes.
-    readable: Box<[AtomicU64; WORDS]>,
+    readable: SlotBits,
     /// Counts the routes that were published.
     version: AtomicU64,
     routes: RwLock<Known>,
@@ -63,42 +62,12 @@ impl Known {
     }
 }
 
-fn no_slots() -> Box<[AtomicU64; WORDS]> {
-    Box::new([const { AtomicU64::new(0) }; WORDS])
-}
-
-#[inline]
-fn has_slot(slots: &[AtomicU64; WORDS], slot: u16) -> bool {
-    slots[usize::from(slot / 64)].load(Relaxed) >> (slot % 64) & 1 != 0
-}
-
 /// The slot of keys with these hashes, if it is one.
 #[inline]
 fn only_slot(hashes: &[KeyHash]) -> Option<u16> {
     let (first, others) = hashes.split_first()?;
     let slot = first.slot();
     others.iter().all(|hash| hash.slot() == slot).then_some(slot)
-}
-
-impl Default for Clustering {
-    /// Nobody has a slot.
-    fn default() -> Self {
-        Self {
-            free: no_slots(),
-            readable: no_slots(),
-            version: AtomicU64::new(0),
-            routes: RwLock::default(),
-            has_moving: AtomicBool::new(false),
-            has_next: AtomicBool::new(false),
-            is_stopped: AtomicBool::new(false),
-            node: Node::default(),
-            moves: Moves::default(),
-            queues: Mutex::default(),
-            bus_rounds: AtomicU64::new(0),
-            is_file_failing: AtomicBool::new(false),
-            links_over_limit: AtomicU64::new(0),
-        }
-    }
 }
 
 impl Clustering {
@@ -111,13 +80,13 @@ impl Clustering {
     /// Whether a client that has sent READONLY may read keys with these hashes here, though this node is a replica.
     #[inline]
     pub(crate) fn is_readable(&self, hashes: &[KeyHash]) -> bool {
-        only_slot(hashes).is_some_and(|slot| has_slot(&self.readable, slot))
+        only_slot(hashes).is_some_and(|slot| self.readable.has(slot))
     }
 
     /// The same for a slot.
     #[inline]
     pub(crate) fn is_slot_free(&self, slot: u16) -> bool {
-        has_slot(&self.free, slot)
+        self.free.has(slot)
     }
 
     /// Whether a slot is under way, from here or to here.
@@ -216,32 +185,16 @@ impl Clustering {
     /// The caller has the routes for itself.
     fn set_bits(&self, known: &Known) {
         let is_stopped = self.is_stopped();
-        let (mut free, mut readable) = (vec![0; WORDS], vec![0; WORDS]);
-        if !is_stopped {
-            fill(&mut free, known.now.free());
-            fill(&mut readable, known.now.readable());
-            for next in known.to_come() {
-                restrict(&mut free, next.free());
-                restrict(&mut readable, next.readable());
-            }
-        }
-        store(&self.free, &free);
-        store(&self.readable, &readable);
+        let in_all = |slots: fn(&Routes) -> Vec<u64>| {
+            let each = std::iter::once(&known.now).chain(known.to_come()).map(|routes| slots(routes));
+            let common = each.reduce(|one, other| one.iter().zip(&other).map(|(one, other)| one & other).collect());
+            common.filter(|_| !is_stopped).unwrap_or_else(|| vec![0; WORDS])
+        };
+        self.free.store(&in_all(Routes::free));
+        self.readable.store(&in_all(Routes::readable));
         self.has_next.store(known.to_come().next().is_some(), Relaxed);
         self.version.fetch_add(1, Release);
     }
-}
-
-fn fill(words: &mut [u64], bits: impl Iterator<Item = u64>) {
-    words.iter_mut().zip(bits).for_each(|(word, bits)| *word = bits);
-}
-
-fn restrict(words: &mut [u64], bits: impl Iterator<Item = u64>) {
-    words.iter_mut().zip(bits).for_each(|(word, bits)| *word &= bits);
-}
-
-fn store(to: &[AtomicU64; WORDS], words: &[u64]) {
-    to.iter().zip(words).for_each(|(word, bits)| word.store(*bits, Relaxed));
 }
 
 #[cfg(test)]

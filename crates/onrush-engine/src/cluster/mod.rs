@@ -12,6 +12,7 @@ pub mod node;
 pub(crate) mod redirect;
 pub(crate) mod refusals;
 pub mod routes;
+mod slot_bits;
 pub(crate) mod slotted;
 pub(crate) mod under_way;
 

@@ -60,7 +60,9 @@ pub(crate) fn way(routes: &Routes, wanted: &Wanted) -> Way {
     if wanted.is_crossing {
         return Way::Refused(CROSS_SLOT);
     }
-    if let Some(refusal) = refusal_when_down(routes, wanted) {
+    if !routes.is_up
+        && let Some(refusal) = refusal_while_down(routes, wanted)
+    {
         return Way::Refused(refusal);
     }
     let is_here = owner == routes.here && !routes.is_replica;
@@ -81,10 +83,7 @@ pub(crate) fn way(routes: &Routes, wanted: &Wanted) -> Way {
     if is_here || routes.is_replica && owner == routes.here && may_replica { Way::Here } else { Way::Moved(owner) }
 }
 
-fn refusal_when_down(routes: &Routes, wanted: &Wanted) -> Option<CommandError> {
-    if routes.is_up { None } else { refusal_while_down(routes, wanted) }
-}
-
+/// Why a command is not executed while the cluster is down, if it is not.
 fn refusal_while_down(routes: &Routes, wanted: &Wanted) -> Option<CommandError> {
     if wanted.is_channel {
         (!routes.allows_shard_channels_when_down).then_some(DOWN)
@@ -252,24 +251,21 @@ fn lacks_keys<A: Arguments + ?Sized>(ctx: &mut Ctx<'_>, command: &Command, argv:
     })
 }
 
-/// How a command stands to keys that are under way.
-pub(crate) enum UnderWay {
-    /// Its slot rests.
-    No,
-    /// Its slot is under way: whether its keys are here is looked at while they are locked.
-    Yes { slot: u16, is_importing: bool, then: u16 },
+/// A slot that is under way: whether the keys of a command are here is looked at while they are locked.
+pub(crate) struct UnderWay {
+    slot: u16,
+    is_importing: bool,
+    then: u16,
 }
 
-/// Whether the slot of the present command is under way, so that it depends on its keys who executes it.
-pub(crate) fn under_way(ctx: &Ctx<'_>, command: &Command) -> UnderWay {
-    let Some(cluster) = ctx.engine.cluster.as_ref().filter(|cluster| cluster.has_moving()) else {
-        return UnderWay::No;
-    };
-    let Some(wanted) = wanted(ctx, command) else { return UnderWay::No };
+/// The slot of the present command, if it is under way, so that it depends on the keys who executes the command.
+pub(crate) fn under_way(ctx: &Ctx<'_>, command: &Command) -> Option<UnderWay> {
+    let cluster = ctx.engine.cluster.as_ref().filter(|cluster| cluster.has_moving())?;
+    let wanted = wanted(ctx, command)?;
     match way(&cluster.routes(), &wanted) {
-        Way::IfPresent { then } => UnderWay::Yes { slot: wanted.slot, is_importing: false, then },
-        Way::IfArrived => UnderWay::Yes { slot: wanted.slot, is_importing: true, then: NOBODY },
-        _ => UnderWay::No,
+        Way::IfPresent { then } => Some(UnderWay { slot: wanted.slot, is_importing: false, then }),
+        Way::IfArrived => Some(UnderWay { slot: wanted.slot, is_importing: true, then: NOBODY }),
+        _ => None,
     }
 }
 
@@ -278,16 +274,13 @@ pub(crate) fn under_way(ctx: &Ctx<'_>, command: &Command) -> UnderWay {
 /// # Errors
 /// It is not executed here; this is its reply.
 pub(crate) fn judge(ctx: &Ctx<'_>, under_way: &UnderWay, present: usize, missing: usize) -> Result<(), CommandError> {
-    let UnderWay::Yes { slot, is_importing, then } = under_way else { return Ok(()) };
-    match (missing, present) {
-        (0, _) => Ok(()),
-        _ if *is_importing => Err(TRY_AGAIN),
-        (_, 1..) => Err(TRY_AGAIN),
-        _ => {
-            let routes = ctx.engine.cluster.as_ref().map(|cluster| cluster.routes()).unwrap_or_default();
-            Err(to_node(ctx.session.handle.is_encrypted(), &routes, "ASK", *slot, *then))
-        }
+    if missing == 0 {
+        return Ok(());
+    } else if under_way.is_importing || present > 0 {
+        return Err(TRY_AGAIN);
     }
+    let routes = ctx.engine.cluster.as_ref().map(|cluster| cluster.routes()).unwrap_or_default();
+    Err(to_node(ctx.session.handle.is_encrypted(), &routes, "ASK", under_way.slot, under_way.then))
 }
 
 #[cfg(test)]

@@ -106,30 +106,27 @@ impl Routes {
             allows_shard_channels_when_down: options.allow_pubsubshard_when_down,
         }
     }
-}
 
-impl Routes {
     /// The number of a slot's owner.
     pub fn owner(&self, slot: u16) -> u16 {
         self.owners[usize::from(slot)]
     }
 
     /// Slots all of whose keys are here, so that clients may read and write them, as words of bits. O(slots / 64).
-    pub(super) fn free(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn free(&self) -> Vec<u64> {
         let serves = self.is_up && !self.is_replica;
-        let mut under_way = SlotSet::new();
-        self.migrating.keys().chain(self.importing.keys()).for_each(|slot| under_way.add(*slot));
-        let words: Vec<u64> = self.own.words().zip(under_way.words()).map(|(own, moving)| own & !moving).collect();
-        words.into_iter().map(move |word| if serves { word } else { 0 })
+        let under_way: SlotSet = self.migrating.keys().chain(self.importing.keys()).copied().collect();
+        let free = |(own, moving): (u64, u64)| if serves { own & !moving } else { 0 };
+        self.own.words().zip(under_way.words()).map(free).collect()
     }
 
     /// Slots that a replica has from its primary, and clients may read from it if they ask for that, as words of bits. O(slots).
-    pub(super) fn readable(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn readable(&self) -> Vec<u64> {
         let serves = self.is_up && self.is_replica;
-        let is_readable = move |owner: &u16| serves && *owner == self.here;
-        self.owners
-            .chunks(64)
-            .map(move |owners| owners.iter().rev().fold(0, |word, owner| word << 1 | u64::from(is_readable(owner))))
+        let is_readable = |owner: &u16| serves && *owner == self.here;
+        let word =
+            |owners: &[u16]| owners.iter().rev().fold(0, |word, owner| word << 1 | u64::from(is_readable(owner)));
+        self.owners.chunks(64).map(word).collect()
     }
 }
 

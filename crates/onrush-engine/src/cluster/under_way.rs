@@ -17,10 +17,7 @@ const BY_THEMSELVES: Flags =
 /// Calls the handler of a command that was admitted, unless its slot is under way and its keys are not here.
 #[cold]
 pub(crate) fn handle_in_cluster(ctx: &mut Ctx<'_>, command: &'static Command) -> CommandResult {
-    let under_way = under_way(ctx, command);
-    if matches!(under_way, UnderWay::No) {
-        return (command.handler)(ctx);
-    }
+    let Some(under_way) = under_way(ctx, command) else { return (command.handler)(ctx) };
     if command.runs_program() || command.flags.intersects(BY_THEMSELVES) {
         look(ctx, command, &under_way).inspect_err(|_| end_transaction(ctx, command))?;
         ctx.commit.release();
@@ -39,10 +36,7 @@ pub(crate) fn handle_in_cluster(ctx: &mut Ctx<'_>, command: &'static Command) ->
 /// They are not all here. This is the reply.
 #[cold]
 pub(crate) fn look_before_queue(ctx: &mut Ctx<'_>, command: &'static Command) -> Result<(), CommandError> {
-    let under_way = under_way(ctx, command);
-    if matches!(under_way, UnderWay::No) {
-        return Ok(());
-    }
+    let Some(under_way) = under_way(ctx, command) else { return Ok(()) };
     let looked = look(ctx, command, &under_way);
     ctx.commit.release();
     looked

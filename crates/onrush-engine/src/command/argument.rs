@@ -89,7 +89,7 @@ impl Argument {
 pub fn arguments(spec: &Spec) -> Result<Vec<Argument>, SyntaxError> {
     let mut arguments = syntax::parse(spec.syntax)?;
     set_kinds(&mut arguments, spec);
-    KeySpecs::new(spec.key_specs()).assign(&mut arguments, None);
+    KeySpecs { specs: spec.key_specs(), next: 0, found: 0 }.assign(&mut arguments, None);
     Ok(arguments)
 }
 
@@ -175,11 +175,7 @@ struct KeySpecs<'a> {
     found: usize,
 }
 
-impl<'a> KeySpecs<'a> {
-    fn new(specs: &'a [KeySpec]) -> Self {
-        Self { specs, next: 0, found: 0 }
-    }
-
+impl KeySpecs<'_> {
     /// `token` is the word in front of the arguments' group.
     fn assign(&mut self, arguments: &mut [Argument], token: Option<&str>) {
         for argument in arguments {

@@ -1,223 +1,149 @@
 //! Flags of commands, and their ACL categories.
 
-use super::words::{same, split_word};
+use super::words::{named_flags, next_place};
 
-bitflags::bitflags! {
+named_flags! {
     /// What a command does and when it may run. The first part has Redis's names; COMMAND shows it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Flags: u32 {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u32, named in FLAG_NAMES {
         /// May change the keyspace.
-        const WRITE = 1 << 0;
+        WRITE = 0, "write";
         /// Reads keys and changes none.
-        const READONLY = 1 << 1;
+        READONLY = 1, "readonly";
         /// May use more memory; refused while memory is over its limit.
-        const DENYOOM = 1 << 2;
+        DENYOOM = 2, "denyoom";
         /// For operators.
-        const ADMIN = 1 << 3;
+        ADMIN = 3, "admin";
         /// Concerns pub/sub.
-        const PUBSUB = 1 << 4;
+        PUBSUB = 4, "pubsub";
         /// Not allowed in scripts.
-        const NOSCRIPT = 1 << 5;
+        NOSCRIPT = 5, "noscript";
         /// May make its client wait.
-        const BLOCKING = 1 << 6;
+        BLOCKING = 6, "blocking";
         /// Allowed while the data set is being loaded.
-        const LOADING = 1 << 7;
+        LOADING = 7, "loading";
         /// Allowed on a replica whose data is stale.
-        const STALE = 1 << 8;
+        STALE = 8, "stale";
         /// Not shown to MONITOR.
-        const SKIP_MONITOR = 1 << 9;
+        SKIP_MONITOR = 9, "skip_monitor";
         /// Never in the slow log.
-        const SKIP_SLOWLOG = 1 << 10;
+        SKIP_SLOWLOG = 10, "skip_slowlog";
         /// Acts as if ASKING had come before it.
-        const ASKING = 1 << 11;
+        ASKING = 11, "asking";
         /// Constant or logarithmic time.
-        const FAST = 1 << 12;
+        FAST = 12, "fast";
         /// Allowed before authentication.
-        const NO_AUTH = 1 << 13;
+        NO_AUTH = 13, "no_auth";
         /// May be propagated although it writes no key.
-        const MAY_REPLICATE = 1 << 14;
+        MAY_REPLICATE = 14, "may_replicate";
         /// May be called without a key although it has key specs.
-        const NO_MANDATORY_KEYS = 1 << 15;
+        NO_MANDATORY_KEYS = 15, "no_mandatory_keys";
         /// Refused while a replica loads in the background and still serves the old data.
-        const NO_ASYNC_LOADING = 1 << 16;
+        NO_ASYNC_LOADING = 16, "no_async_loading";
         /// Not allowed inside MULTI.
-        const NO_MULTI = 1 << 17;
+        NO_MULTI = 17, "no_multi";
         /// Key positions depend on the arguments. Derived, never written in a spec.
-        const MOVABLEKEYS = 1 << 18;
+        MOVABLEKEYS = 18, "movablekeys";
         /// Allowed while a script has run past its time limit.
-        const ALLOW_BUSY = 1 << 19;
+        ALLOW_BUSY = 19, "allow_busy";
         /// Internal: works on no key, although it is not short.
-        const NO_KEYS = 1 << 20;
+        NO_KEYS = 20, "no_keys";
         /// Internal: tells data that a failing disk can still take back, although it names no key and is neither a reading
         /// nor a writing command.
-        const REPORTS_DATA = 1 << 21;
+        REPORTS_DATA = 21, "reports_data";
         /// Internal: executes the commands queued.
-        const EXEC = 1 << 22;
+        EXEC = 22, "exec";
         /// Internal: allowed to clients with subscriptions in RESP2, although it is not about subscriptions.
-        const FOR_SUBSCRIBERS = 1 << 23;
+        FOR_SUBSCRIBERS = 23, "for_subscribers";
         /// Internal: allowed only as `enable-debug-command` says.
-        const PROTECTED = 1 << 24;
+        PROTECTED = 24, "protected";
         /// Internal: allowed while the data of a primary is loaded, of which it can be the end.
-        const ENDS_SYNC = 1 << 25;
+        ENDS_SYNC = 25, "ends_sync";
         /// Internal: on the thread for long commands it goes before all others, and ends what waits for another server.
-        const URGENT = 1 << 26;
+        URGENT = 26, "urgent";
         /// Internal: waits for another server, or for the disk. So the thread for long commands executes it, and it cannot
         /// be undone.
-        const REMOTE = 1 << 27;
+        REMOTE = 27, "remote";
         /// Internal: executed at once after MULTI, not queued.
-        const NOT_QUEUED = 1 << 28;
+        NOT_QUEUED = 28, "not_queued";
         /// Internal: may work on keys that its key specs do not name.
-        const OTHER_KEYS = 1 << 29;
+        OTHER_KEYS = 29, "other_keys";
         /// Internal: its run time is negligible, so it is not timed individually.
-        const SHORT = 1 << 30;
+        SHORT = 30, "short";
     }
 }
 
-/// Names of the flags that COMMAND shows, in its order.
-pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
-    (Flags::WRITE, "write"),
-    (Flags::READONLY, "readonly"),
-    (Flags::DENYOOM, "denyoom"),
-    (Flags::ADMIN, "admin"),
-    (Flags::PUBSUB, "pubsub"),
-    (Flags::NOSCRIPT, "noscript"),
-    (Flags::BLOCKING, "blocking"),
-    (Flags::LOADING, "loading"),
-    (Flags::STALE, "stale"),
-    (Flags::SKIP_MONITOR, "skip_monitor"),
-    (Flags::SKIP_SLOWLOG, "skip_slowlog"),
-    (Flags::ASKING, "asking"),
-    (Flags::FAST, "fast"),
-    (Flags::NO_AUTH, "no_auth"),
-    (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
-    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
-    (Flags::NO_MULTI, "no_multi"),
-    (Flags::MOVABLEKEYS, "movablekeys"),
-    (Flags::ALLOW_BUSY, "allow_busy"),
-];
-
-const UNTOLD_FLAG_NAMES: &[(Flags, &str)] = &[
-    (Flags::NOT_QUEUED, "not_queued"),
-    (Flags::MAY_REPLICATE, "may_replicate"),
-    (Flags::OTHER_KEYS, "other_keys"),
-    (Flags::REMOTE, "remote"),
-    (Flags::PROTECTED, "protected"),
-    (Flags::URGENT, "urgent"),
-    (Flags::ENDS_SYNC, "ends_sync"),
-    (Flags::NO_KEYS, "no_keys"),
-    (Flags::REPORTS_DATA, "reports_data"),
-    (Flags::EXEC, "exec"),
-    (Flags::FOR_SUBSCRIBERS, "for_subscribers"),
-    (Flags::SHORT, "short"),
-];
+impl Flags {
+    /// The flags that COMMAND shows.
+    pub(crate) const SHOWN: Self = Self::from_bits_retain((1 << 20) - 1).difference(Self::MAY_REPLICATE);
+}
 
 /// Flags by their names, separated by single spaces; evaluated by the compiler in a `static`.
 ///
 /// # Panics
 /// On a word that is no flag.
 pub const fn flags(words: &str) -> Flags {
-    let mut bits = 0;
-    let mut rest = words.as_bytes();
+    let (mut flags, mut rest) = (Flags::empty(), words.as_bytes());
     while !rest.is_empty() {
-        let (word, after) = split_word(rest);
-        bits |= match find_flag(FLAG_NAMES, word) {
-            Some(bit) => bit,
-            None => match find_flag(UNTOLD_FLAG_NAMES, word) {
-                Some(bit) => bit,
-                None => panic!("unknown command flag"),
-            },
-        };
-        rest = after;
+        let (place, after) = next_place(FLAG_NAMES, rest, "unknown command flag");
+        (flags, rest) = (flags.union(FLAG_NAMES[place].0), after);
     }
-    Flags::from_bits_retain(bits)
+    flags
 }
 
-const fn find_flag(names: &[(Flags, &str)], word: &[u8]) -> Option<u32> {
-    let mut index = 0;
-    while index < names.len() {
-        if same(names[index].1.as_bytes(), word) {
-            return Some(names[index].0.bits());
-        }
-        index += 1;
-    }
-    None
-}
-
-bitflags::bitflags! {
+named_flags! {
     /// ACL categories.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Categories: u32 {
+    pub struct Categories: u32, named in CATEGORY_WORDS {
         /// `@keyspace`
-        const KEYSPACE = 1 << 0;
+        KEYSPACE = 0, "keyspace";
         /// `@read`
-        const READ = 1 << 1;
+        READ = 1, "read";
         /// `@write`
-        const WRITE = 1 << 2;
+        WRITE = 2, "write";
         /// `@set`
-        const SET = 1 << 3;
+        SET = 3, "set";
         /// `@sortedset`
-        const SORTEDSET = 1 << 4;
+        SORTEDSET = 4, "sortedset";
         /// `@list`
-        const LIST = 1 << 5;
+        LIST = 5, "list";
         /// `@hash`
-        const HASH = 1 << 6;
+        HASH = 6, "hash";
         /// `@string`
-        const STRING = 1 << 7;
+        STRING = 7, "string";
         /// `@bitmap`
-        const BITMAP = 1 << 8;
+        BITMAP = 8, "bitmap";
         /// `@hyperloglog`
-        const HYPERLOGLOG = 1 << 9;
+        HYPERLOGLOG = 9, "hyperloglog";
         /// `@geo`
-        const GEO = 1 << 10;
+        GEO = 10, "geo";
         /// `@stream`
-        const STREAM = 1 << 11;
+        STREAM = 11, "stream";
         /// `@pubsub`
-        const PUBSUB = 1 << 12;
+        PUBSUB = 12, "pubsub";
         /// `@admin`
-        const ADMIN = 1 << 13;
+        ADMIN = 13, "admin";
         /// `@fast`
-        const FAST = 1 << 14;
+        FAST = 14, "fast";
         /// `@slow`
-        const SLOW = 1 << 15;
+        SLOW = 15, "slow";
         /// `@blocking`
-        const BLOCKING = 1 << 16;
+        BLOCKING = 16, "blocking";
         /// `@dangerous`
-        const DANGEROUS = 1 << 17;
+        DANGEROUS = 17, "dangerous";
         /// `@connection`
-        const CONNECTION = 1 << 18;
+        CONNECTION = 18, "connection";
         /// `@transaction`
-        const TRANSACTION = 1 << 19;
+        TRANSACTION = 19, "transaction";
         /// `@scripting`
-        const SCRIPTING = 1 << 20;
+        SCRIPTING = 20, "scripting";
         /// Only in specs: the group implies no category.
-        const NOT_OF_GROUP = 1 << 31;
+        NOT_OF_GROUP = 31, "not_of_group";
     }
 }
 
-/// Names of the categories without `@`, in the order ACL CAT and COMMAND show them.
-pub(crate) const CATEGORY_NAMES: &[(Categories, &str)] = &[
-    (Categories::KEYSPACE, "keyspace"),
-    (Categories::READ, "read"),
-    (Categories::WRITE, "write"),
-    (Categories::SET, "set"),
-    (Categories::SORTEDSET, "sortedset"),
-    (Categories::LIST, "list"),
-    (Categories::HASH, "hash"),
-    (Categories::STRING, "string"),
-    (Categories::BITMAP, "bitmap"),
-    (Categories::HYPERLOGLOG, "hyperloglog"),
-    (Categories::GEO, "geo"),
-    (Categories::STREAM, "stream"),
-    (Categories::PUBSUB, "pubsub"),
-    (Categories::ADMIN, "admin"),
-    (Categories::FAST, "fast"),
-    (Categories::SLOW, "slow"),
-    (Categories::BLOCKING, "blocking"),
-    (Categories::DANGEROUS, "dangerous"),
-    (Categories::CONNECTION, "connection"),
-    (Categories::TRANSACTION, "transaction"),
-    (Categories::SCRIPTING, "scripting"),
-];
+/// Names of the categories without `@`, in the order ACL CAT and COMMAND show them: all words but the last.
+pub(crate) const CATEGORY_NAMES: &[(Categories, &str)] = CATEGORY_WORDS.split_at(CATEGORY_WORDS.len() - 1).0;
 
 /// Categories by their names without `@`, separated by single spaces; with `not_of_group` the group implies no
 /// category.
@@ -225,24 +151,12 @@ pub(crate) const CATEGORY_NAMES: &[(Categories, &str)] = &[
 /// # Panics
 /// On a word that is no category.
 pub(crate) const fn categories(words: &str) -> Categories {
-    let mut bits = 0;
-    let mut rest = words.as_bytes();
+    let (mut categories, mut rest) = (Categories::empty(), words.as_bytes());
     while !rest.is_empty() {
-        let (word, after) = split_word(rest);
-        let mut index = 0;
-        while index < CATEGORY_NAMES.len() && !same(CATEGORY_NAMES[index].1.as_bytes(), word) {
-            index += 1;
-        }
-        bits |= if index < CATEGORY_NAMES.len() {
-            CATEGORY_NAMES[index].0.bits()
-        } else if same(word, b"not_of_group") {
-            Categories::NOT_OF_GROUP.bits()
-        } else {
-            panic!("unknown ACL category")
-        };
-        rest = after;
+        let (place, after) = next_place(CATEGORY_WORDS, rest, "unknown ACL category");
+        (categories, rest) = (categories.union(CATEGORY_WORDS[place].0), after);
     }
-    Categories::from_bits_retain(bits)
+    categories
 }
 
 #[cfg(test)]

@@ -6,71 +6,49 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::words::{same, split_word};
+use super::words::{named_flags, next_place};
 use crate::batch::argv::Arguments;
 
-bitflags::bitflags! {
+named_flags! {
     /// What a command does with the keys of a key spec.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct KeyFlags: u16 {
+    pub struct KeyFlags: u16, named in KEY_FLAG_NAMES {
         /// Reads the value and leaves it.
-        const RO = 1 << 0;
+        RO = 0, "RO";
         /// Changes the value or its metadata.
-        const RW = 1 << 1;
+        RW = 1, "RW";
         /// Overwrites the value.
-        const OW = 1 << 2;
+        OW = 2, "OW";
         /// Deletes the key.
-        const RM = 1 << 3;
+        RM = 3, "RM";
         /// Returns, copies or uses the value's data.
-        const ACCESS = 1 << 4;
+        ACCESS = 4, "access";
         /// Changes data in the value, perhaps depending on it.
-        const UPDATE = 1 << 5;
+        UPDATE = 5, "update";
         /// Adds data and never changes what is there.
-        const INSERT = 1 << 6;
+        INSERT = 6, "insert";
         /// Removes data from the value.
-        const DELETE = 1 << 7;
+        DELETE = 7, "delete";
         /// Not a key, but routed like one (sharded channels).
-        const NOT_KEY = 1 << 8;
+        NOT_KEY = 8, "not_key";
         /// May not cover all keys.
-        const INCOMPLETE = 1 << 9;
+        INCOMPLETE = 9, "incomplete";
         /// The access depends on the other arguments.
-        const VARIABLE_FLAGS = 1 << 10;
+        VARIABLE_FLAGS = 10, "variable_flags";
     }
 }
-
-/// Names of the key flags in the order COMMAND shows them.
-pub(crate) const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
-    (KeyFlags::RO, "RO"),
-    (KeyFlags::RW, "RW"),
-    (KeyFlags::OW, "OW"),
-    (KeyFlags::RM, "RM"),
-    (KeyFlags::ACCESS, "access"),
-    (KeyFlags::UPDATE, "update"),
-    (KeyFlags::INSERT, "insert"),
-    (KeyFlags::DELETE, "delete"),
-    (KeyFlags::NOT_KEY, "not_key"),
-    (KeyFlags::INCOMPLETE, "incomplete"),
-    (KeyFlags::VARIABLE_FLAGS, "variable_flags"),
-];
 
 /// Key flags by their names, separated by single spaces.
 ///
 /// # Panics
 /// On a word that is no key flag.
 pub(crate) const fn key_flags(words: &str) -> KeyFlags {
-    let mut bits = 0;
-    let mut rest = words.as_bytes();
+    let (mut flags, mut rest) = (KeyFlags::empty(), words.as_bytes());
     while !rest.is_empty() {
-        let (word, after) = split_word(rest);
-        let mut index = 0;
-        while !same(KEY_FLAG_NAMES[index].1.as_bytes(), word) {
-            index += 1;
-            assert!(index < KEY_FLAG_NAMES.len(), "unknown key flag");
-        }
-        bits |= KEY_FLAG_NAMES[index].0.bits();
-        rest = after;
+        let (place, after) = next_place(KEY_FLAG_NAMES, rest, "unknown key flag");
+        (flags, rest) = (flags.union(KEY_FLAG_NAMES[place].0), after);
     }
-    KeyFlags::from_bits_retain(bits)
+    flags
 }
 
 /// Where the search for keys begins.

@@ -14,7 +14,7 @@ pub(crate) mod rest_of_args;
 pub mod spec;
 pub mod syntax;
 pub mod table;
-mod words;
+pub(crate) mod words;
 
 pub use flags::Flags;
 pub(crate) use key_spec::KeyRange;

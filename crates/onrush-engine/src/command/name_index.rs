@@ -1,19 +1,9 @@
 //! From a name to a command's number: one hash, usually one comparison, no allocation.
 
+use super::table::Command;
+
 /// Number of a command in its table: dense, from 0, containers and subcommands included.
 pub(crate) type CommandId = u16;
-
-/// What the index finds by name.
-pub(super) trait Named {
-    /// Its number, which is its place among all.
-    fn id(&self) -> CommandId;
-
-    /// The container of a subcommand.
-    fn parent(&self) -> Option<CommandId>;
-
-    /// Its name in this table, in lower case; `None` if `rename-command` removed it.
-    fn name(&self) -> Option<&[u8]>;
-}
 
 /// Parent of commands that are no subcommands.
 pub(super) const NO_PARENT: CommandId = CommandId::MAX;
@@ -90,7 +80,7 @@ impl NameIndex {
     ///
     /// # Panics
     /// On two of one name.
-    pub(super) fn new<N: Named>(commands: &[N]) -> Self {
+    pub(super) fn new(commands: &[Command]) -> Self {
         let slot_count = (commands.len() * 2).next_power_of_two().max(2);
         let attempt = |number: u64| Self {
             slots: vec![VACANT; slot_count].into(),
@@ -109,9 +99,9 @@ impl NameIndex {
     }
 
     /// Returns the distance of its slot from the first choice.
-    fn insert<N: Named>(&mut self, commands: &[N], command: &N) -> usize {
-        let parent = command.parent().unwrap_or(NO_PARENT);
-        let Some(name) = command.name() else { return 0 };
+    fn insert(&mut self, commands: &[Command], command: &Command) -> usize {
+        let parent = command.parent.unwrap_or(NO_PARENT);
+        let Some(name) = command.name.as_deref() else { return 0 };
         assert!(
             self.find(commands, name, parent).is_none(),
             "two commands are named {}",
@@ -124,7 +114,7 @@ impl NameIndex {
             at = (at + 1) & (self.slots.len() - 1);
             steps += 1;
         }
-        self.slots[at] = Slot { name: packed, parent, id: command.id() };
+        self.slots[at] = Slot { name: packed, parent, id: command.id };
         steps
     }
 
@@ -135,7 +125,7 @@ impl NameIndex {
 
     /// The number of the command called `name`, in any case, inside container `parent` or [`NO_PARENT`].
     #[inline]
-    pub(super) fn find<N: Named>(&self, commands: &[N], name: &[u8], parent: CommandId) -> Option<CommandId> {
+    pub(super) fn find(&self, commands: &[Command], name: &[u8], parent: CommandId) -> Option<CommandId> {
         let packed = PackedName::new(name);
         let mut at = self.first_slot(&packed, parent);
         loop {
@@ -146,7 +136,7 @@ impl NameIndex {
             if slot.name == packed
                 && slot.parent == parent
                 && (name.len() <= PACKED_LEN_MAX
-                    || commands[slot.id as usize].name().is_some_and(|own| own.eq_ignore_ascii_case(name)))
+                    || commands[slot.id as usize].name.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
             {
                 return Some(slot.id);
             }

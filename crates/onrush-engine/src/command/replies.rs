@@ -6,7 +6,7 @@ use super::argument::{self, Argument};
 use super::find_keys;
 use super::key_spec::KeyRange;
 use super::spec::{
-    BeginSearch, CATEGORY_NAMES, Categories, FLAG_NAMES, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, Spec,
+    BeginSearch, CATEGORY_NAMES, Categories, FLAG_NAMES, FindKeys, Flags, KEY_FLAG_NAMES, KeyFlags, KeySpec, Spec,
 };
 use super::table::{Command, CommandTable};
 use crate::batch::argv::Arguments;
@@ -114,13 +114,7 @@ pub(crate) fn getkeys<A: Arguments + ?Sized>(
     argv: &A,
     out: &mut Reply,
 ) -> Result<(), CommandError> {
-    let call = Call(argv);
-    let keys = find_keys::keys_of_call(table, &call)?;
-    out.array(keys.len());
-    for key in keys {
-        out.bulk(call.get(key.index));
-    }
-    Ok(())
+    tell_keys(table, argv, out, |key, _, out| out.bulk(key))
 }
 
 /// COMMAND GETKEYSANDFLAGS: as GETKEYS, with what happens to each key.
@@ -132,14 +126,23 @@ pub(crate) fn getkeysandflags<A: Arguments + ?Sized>(
     argv: &A,
     out: &mut Reply,
 ) -> Result<(), CommandError> {
+    tell_keys(table, argv, out, |key, flags, out| {
+        out.array(2);
+        out.bulk(key);
+        key_flags(flags, out);
+    })
+}
+
+fn tell_keys<A: Arguments + ?Sized>(
+    table: &CommandTable,
+    argv: &A,
+    out: &mut Reply,
+    tell: impl Fn(&[u8], KeyFlags, &mut Reply),
+) -> Result<(), CommandError> {
     let call = Call(argv);
     let keys = find_keys::keys_of_call(table, &call)?;
     out.array(keys.len());
-    for key in keys {
-        out.array(2);
-        out.bulk(call.get(key.index));
-        key_flags(key.flags, out);
-    }
+    keys.into_iter().for_each(|key| tell(call.get(key.index), key.flags, out));
     Ok(())
 }
 
@@ -185,26 +188,16 @@ fn details(table: &CommandTable, command: &Command, out: &mut Reply) {
     out.array(10);
     out.bulk(command.full_name.as_bytes());
     out.int(command.arity.into());
-    simple_set(FLAG_NAMES.iter().filter(|(flag, _)| command.flags.contains(*flag)).map(|(_, name)| *name), out);
+    let shown = command.flags & Flags::SHOWN;
+    simple_set(names_of(FLAG_NAMES, |flag| shown.contains(flag)), out);
     let numbers = command.plan.map_or([0; 3], |KeyRange { first, last, step }| [first, last, step]);
     for number in numbers {
         out.int(number.into());
     }
-    let categories = CATEGORY_NAMES.iter().filter(|(category, _)| command.categories.contains(*category));
-    out.set(categories.clone().count());
-    for (_, name) in categories {
-        out.simple(&format!("@{name}"));
-    }
-    let tips = command.spec.tips.split_ascii_whitespace();
-    out.set(tips.clone().count());
-    for tip in tips {
-        out.bulk(tip.as_bytes());
-    }
-    let key_specs = command.spec.key_specs();
-    out.set(key_specs.len());
-    for spec in key_specs {
-        key_spec(spec, out);
-    }
+    let categories = names_of(CATEGORY_NAMES, |category| command.categories.contains(category));
+    set(categories, out, |name, out| out.simple(&format!("@{name}")));
+    set(command.spec.tips.split_ascii_whitespace(), out, |tip, out| out.bulk(tip.as_bytes()));
+    set(command.spec.key_specs().iter(), out, key_spec);
     // Redis returns an empty set if there are no subcommands, and otherwise an array.
     if command.is_container() {
         out.array(command.subcommands().len())
@@ -216,15 +209,30 @@ fn details(table: &CommandTable, command: &Command, out: &mut Reply) {
     }
 }
 
+fn set<T>(items: impl Iterator<Item = T> + Clone, out: &mut Reply, tell: impl Fn(T, &mut Reply)) {
+    out.set(items.clone().count());
+    items.for_each(|item| tell(item, out));
+}
+
 fn simple_set(names: impl Iterator<Item = &'static str> + Clone, out: &mut Reply) {
-    out.set(names.clone().count());
-    for name in names {
-        out.simple(name);
-    }
+    set(names, out, |name, out| out.simple(name));
+}
+
+/// The names of the flags that are there, from a table of names.
+fn names_of<F: Copy>(
+    names: &'static [(F, &'static str)],
+    is_there: impl Fn(F) -> bool + Clone,
+) -> impl Iterator<Item = &'static str> + Clone {
+    names.iter().filter(move |(flag, _)| is_there(*flag)).map(|(_, name)| *name)
+}
+
+/// The names of which it is true that they apply.
+fn applying(names: &[(bool, &'static str)]) -> impl Iterator<Item = &'static str> + Clone {
+    names.iter().filter(|(applies, _)| *applies).map(|(_, name)| *name)
 }
 
 fn key_flags(flags: KeyFlags, out: &mut Reply) {
-    simple_set(KEY_FLAG_NAMES.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| *name), out);
+    simple_set(names_of(KEY_FLAG_NAMES, |flag| flags.contains(flag)), out);
 }
 
 fn key_spec(spec: &KeySpec, out: &mut Reply) {
@@ -308,12 +316,10 @@ fn document(table: &CommandTable, command: &Command, out: &mut Reply) {
     standing(spec, out);
     if !spec.history.is_empty() {
         out.bulk(b"history");
-        out.set(spec.history.len());
-        for (version, change) in spec.history {
+        set(spec.history.iter(), out, |(version, change), out| {
             out.array(2);
-            out.bulk(version.as_bytes());
-            out.bulk(change.as_bytes());
-        }
+            text(version, change, out);
+        });
     }
     if !arguments.is_empty() {
         document_arguments(&arguments, out);
@@ -329,11 +335,9 @@ fn document(table: &CommandTable, command: &Command, out: &mut Reply) {
 
 /// Whether and since when a command is out of use, or not for applications.
 fn standing(spec: &Spec, out: &mut Reply) {
-    let flags = [(spec.deprecated.is_some(), "deprecated"), (spec.syscmd, "syscmd")];
-    let present = flags.into_iter().filter(|(present, _)| *present).map(|(_, name)| name);
-    if present.clone().count() > 0 {
+    if spec.deprecated.is_some() || spec.syscmd {
         out.bulk(b"doc_flags");
-        simple_set(present, out);
+        simple_set(applying(&[(spec.deprecated.is_some(), "deprecated"), (spec.syscmd, "syscmd")]), out);
     }
     if let Some(deprecated) = spec.deprecated {
         text("deprecated_since", deprecated.since, out);
@@ -351,7 +355,7 @@ fn document_arguments(arguments: &[Argument], out: &mut Reply) {
             (argument.multiple, "multiple"),
             (argument.multiple_token, "multiple_token"),
         ];
-        let flags = flags.into_iter().filter(|(present, _)| *present).map(|(_, name)| name);
+        let flags = applying(&flags);
         let has_flags = flags.clone().count() > 0;
         let optional = [argument.key_spec_index.is_some(), argument.token.is_some(), has_flags];
         // Also: the children of a group, or the display text of any other argument.

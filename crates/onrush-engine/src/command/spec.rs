@@ -21,71 +21,68 @@ use super::key_spec::GetKeys;
 pub(crate) use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
 use crate::ctx::{CommandResult, Ctx, Handler, RunHandler};
 
-/// The part of the documentation that has a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Group {
-    Generic,
-    String,
-    List,
-    Set,
-    SortedSet,
-    Hash,
-    Pubsub,
-    Transactions,
-    Connection,
-    Server,
-    Scripting,
-    Hyperloglog,
-    Cluster,
-    Geo,
-    Stream,
-    Bitmap,
+/// Makes [`Group`] from the table of groups, and for each its constructor of rows.
+macro_rules! groups {
+    ($($constructor:ident: $Group:ident, $name:literal, $category:expr;)*) => {
+        /// The part of the documentation that has a command.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the names say it")]
+        pub enum Group {
+            $($Group,)*
+        }
+
+        impl Group {
+            /// The name COMMAND DOCS shows.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Group => $name,)*
+                }
+            }
+
+            /// The category that commands of this group are in.
+            const fn category(self) -> Categories {
+                match self {
+                    $(Self::$Group => $category,)*
+                }
+            }
+        }
+
+        impl Spec {
+            $(
+                #[doc = concat!("The row of a command of [`Group::", stringify!($Group), "`]. `words` are its flags.")]
+                pub(crate) const fn $constructor(
+                    name: &'static str,
+                    since: &'static str,
+                    arity: i32,
+                    words: &str,
+                    handler: Handler,
+                ) -> Self {
+                    Self::new(Group::$Group, name, since, arity, words, handler)
+                }
+            )*
+        }
+    };
 }
 
-impl Group {
-    /// The name COMMAND DOCS shows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Generic => "generic",
-            Self::String => "string",
-            Self::List => "list",
-            Self::Set => "set",
-            Self::SortedSet => "sorted-set",
-            Self::Hash => "hash",
-            Self::Pubsub => "pubsub",
-            Self::Transactions => "transactions",
-            Self::Connection => "connection",
-            Self::Server => "server",
-            Self::Scripting => "scripting",
-            Self::Hyperloglog => "hyperloglog",
-            Self::Cluster => "cluster",
-            Self::Geo => "geo",
-            Self::Stream => "stream",
-            Self::Bitmap => "bitmap",
-        }
-    }
-
-    /// The category that commands of this group are in.
-    const fn category(self) -> Categories {
-        match self {
-            Self::Generic => Categories::KEYSPACE,
-            Self::String => Categories::STRING,
-            Self::List => Categories::LIST,
-            Self::Set => Categories::SET,
-            Self::SortedSet => Categories::SORTEDSET,
-            Self::Hash => Categories::HASH,
-            Self::Transactions => Categories::TRANSACTION,
-            Self::Connection => Categories::CONNECTION,
-            Self::Scripting => Categories::SCRIPTING,
-            Self::Hyperloglog => Categories::HYPERLOGLOG,
-            Self::Geo => Categories::GEO,
-            Self::Stream => Categories::STREAM,
-            Self::Bitmap => Categories::BITMAP,
-            // `@pubsub` comes with the flag: PUBSUB HELP is not in it.
-            Self::Pubsub | Self::Server | Self::Cluster => Categories::empty(),
-        }
-    }
+// The constructor of rows, the group, its name in COMMAND DOCS, and the category of its commands.
+groups! {
+    generic: Generic, "generic", Categories::KEYSPACE;
+    string: String, "string", Categories::STRING;
+    list: List, "list", Categories::LIST;
+    set: Set, "set", Categories::SET;
+    sorted_set: SortedSet, "sorted-set", Categories::SORTEDSET;
+    hash: Hash, "hash", Categories::HASH;
+    // `@pubsub` comes with the flag: PUBSUB HELP is not in it.
+    pubsub: Pubsub, "pubsub", Categories::empty();
+    transaction: Transactions, "transactions", Categories::TRANSACTION;
+    connection: Connection, "connection", Categories::CONNECTION;
+    server: Server, "server", Categories::empty();
+    scripting: Scripting, "scripting", Categories::SCRIPTING;
+    hyperloglog: Hyperloglog, "hyperloglog", Categories::HYPERLOGLOG;
+    cluster: Cluster, "cluster", Categories::empty();
+    geo: Geo, "geo", Categories::GEO;
+    stream: Stream, "stream", Categories::STREAM;
+    bitmap: Bitmap, "bitmap", Categories::BITMAP;
 }
 
 /// Since when a command is deprecated, and what to use instead.
@@ -326,45 +323,6 @@ impl Spec {
     fn is_of_group(&self) -> bool {
         self.subcommands.is_empty() && !self.categories.contains(Categories::NOT_OF_GROUP)
     }
-}
-
-/// Gives each group its constructor of rows.
-macro_rules! constructors {
-    ($($name:ident: $group:ident,)*) => {
-        impl Spec {
-            $(
-                #[doc = concat!("The row of a command of [`Group::", stringify!($group), "`]. `words` are its flags.")]
-                pub(crate) const fn $name(
-                    name: &'static str,
-                    since: &'static str,
-                    arity: i32,
-                    words: &str,
-                    handler: Handler,
-                ) -> Self {
-                    Self::new(Group::$group, name, since, arity, words, handler)
-                }
-            )*
-        }
-    };
-}
-
-constructors! {
-    generic: Generic,
-    string: String,
-    list: List,
-    set: Set,
-    sorted_set: SortedSet,
-    hash: Hash,
-    pubsub: Pubsub,
-    transaction: Transactions,
-    connection: Connection,
-    server: Server,
-    scripting: Scripting,
-    hyperloglog: Hyperloglog,
-    cluster: Cluster,
-    geo: Geo,
-    stream: Stream,
-    bitmap: Bitmap,
 }
 
 /// Handler of containers; their arity keeps it from being reached.

@@ -2,7 +2,7 @@
 
 use super::flags::{Categories, Flags};
 use super::key_spec::{self, KeyFlags, KeyRange, KeySpec};
-use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex, Named};
+use super::name_index::{CommandId, NO_ID, NO_PARENT, NameIndex};
 use super::spec::{Group, Spec};
 use crate::batch::argv::Arguments;
 use crate::ctx::{Handler, RunHandler};
@@ -154,21 +154,6 @@ fn has_keys(spec: &Spec) -> bool {
 fn names_all_keys(spec: &Spec) -> bool {
     !spec.flags.intersects(Flags::OTHER_KEYS | Flags::REMOTE)
         && (has_keys(spec) || spec.flags.intersects(Flags::SHORT | Flags::NO_KEYS))
-}
-
-impl Named for Command {
-    fn id(&self) -> CommandId {
-        self.id
-    }
-
-    fn parent(&self) -> Option<CommandId> {
-        self.parent
-    }
-
-    #[inline]
-    fn name(&self) -> Option<&[u8]> {
-        self.name.as_deref()
-    }
 }
 
 /// All commands, found by name in one hash and usually one comparison.

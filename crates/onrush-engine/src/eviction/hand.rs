@@ -45,15 +45,12 @@ impl Hand {
     /// The database of the next step. The keys must have been counted, and there must be some.
     fn choose_db(&mut self, random: &mut Random) -> usize {
         let mut rest = random.below(self.total);
-        self.db = self
-            .cursors
-            .iter()
-            .position(|cursor| {
-                let is_here = rest < cursor.keys;
-                rest = rest.saturating_sub(cursor.keys);
-                is_here
-            })
-            .unwrap_or(0);
+        let is_here = |cursor: &Cursor| {
+            let is_here = rest < cursor.keys;
+            rest = rest.saturating_sub(cursor.keys);
+            is_here
+        };
+        self.db = self.cursors.iter().position(is_here).unwrap_or(0);
         self.db
     }
 

@@ -109,18 +109,12 @@ impl LongDouble {
         let mut mantissa = if bits <= MANTISSA_BITS {
             low_u64(&magnitude) << (MANTISSA_BITS - bits)
         } else {
-            let dropped = bits - MANTISSA_BITS;
-            let kept = &magnitude >> dropped;
-            let rest = &magnitude - (&kept << dropped);
-            let half = BigUint::from(1u8) << (dropped - 1);
-            let kept = low_u64(&kept);
-            let up = rest > half || (rest == half && (sticky || kept & 1 == 1));
-            match kept.checked_add(u64::from(up)) {
-                Some(kept) => kept,
-                None => {
-                    exponent += 1;
-                    1 << 63
-                }
+            let rounded = without_bits(&magnitude, bits - MANTISSA_BITS, sticky);
+            if rounded.bits() > MANTISSA_BITS {
+                exponent += 1;
+                1 << 63
+            } else {
+                low_u64(&rounded)
             }
         };
         if exponent > EXPONENT_MAX {
@@ -145,12 +139,7 @@ impl std::fmt::Display for LongDouble {
         let rounded = if self.exponent >= 0 {
             scaled << self.exponent as u64
         } else {
-            let dropped = self.exponent.unsigned_abs();
-            let kept = &scaled >> dropped;
-            let rest = &scaled - (&kept << dropped);
-            let half = BigUint::from(1u8) << (dropped - 1);
-            let up = rest > half || (rest == half && kept.bit(0));
-            kept + u8::from(up)
+            without_bits(&scaled, self.exponent.unsigned_abs(), false)
         };
         let digits = rounded.to_str_radix(10);
         let digits = format!("{digits:0>width$}", width = DECIMALS + 1);
@@ -162,6 +151,15 @@ impl std::fmt::Display for LongDouble {
             _ => write!(f, "{sign}{whole}.{decimals}"),
         }
     }
+}
+
+/// A number, a little more if `sticky`, without so many of its lower bits, at least one: rounded to nearest, ties to even.
+fn without_bits(value: &BigUint, dropped: u64, sticky: bool) -> BigUint {
+    let kept = value >> dropped;
+    let rest = value - (&kept << dropped);
+    let half = BigUint::from(1u8) << (dropped - 1);
+    let up = rest > half || rest == half && (sticky || kept.bit(0));
+    kept + u8::from(up)
 }
 
 fn low_u64(value: &BigUint) -> u64 {

@@ -16,7 +16,7 @@ pub fn empty(shared: &'static Shared) {
         // At once, not piece by piece: other data is about to come, and nobody is served meanwhile.
         shared.lazyfree.free_later(Box::new(db.clear()), 1, 0);
     }
-    shared.scripts.forget_libraries();
+    shared.scripts.libraries.clear();
     if !shared.watched.is_unobserved() {
         shared.watched.changed_databases(|key| shared.keyspace.hash(key), |_, _| true);
     }

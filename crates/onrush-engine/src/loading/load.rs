@@ -81,7 +81,7 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Resul
                     .map_err(|error| LoadError::Library(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
             }
             // Another thread may have the stream.
-            Item::Aux { name, value } if *name == *producers::NAME => engine.loading.keep_for_end(&value),
+            Item::Aux { name, value } if *name == *producers::NAME => engine.loading.kept.lock().push(value.to_vec()),
             Item::Aux { name, value } => engine.loading.note_aux(&name, &value),
             _ => {}
         }
@@ -95,7 +95,8 @@ pub fn load_batch(engine: &'static Engine, batch: &Batch, rules: Rules) -> Resul
 /// # Errors
 /// It is malformed.
 pub fn load_end(engine: &'static Engine) -> Result<(), LoadError> {
-    for value in engine.loading.take_kept() {
+    let kept = std::mem::take(&mut *engine.loading.kept.lock());
+    for value in kept {
         producers::apply(engine, &value).ok_or(LoadError::Producers)?;
     }
     Ok(())
@@ -109,16 +110,27 @@ pub fn check_batch(engine: &Engine, batch: &Batch) -> Result<(), LoadError> {
     let mut items = batch.items();
     while let Some(item) = items.next()? {
         let Item::Key(key) = item else { continue };
-        let databases = engine.keyspace.databases();
-        if usize::try_from(key.db).unwrap_or(usize::MAX) >= databases {
-            return Err(LoadError::Database(key.db, databases));
-        }
-        match items.value(&mut Restorer::new(&engine.settings.encodings)) {
-            Ok(()) | Err(RdbError::Empty { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        database_of(engine, &key)?;
+        read_value(&mut items, &mut Restorer::new(&engine.settings.encodings))?;
     }
     Ok(())
+}
+
+/// The number of a key's database.
+fn database_of(engine: &Engine, key: &Key<'_>) -> Result<usize, LoadError> {
+    let databases = engine.keyspace.databases();
+    let number = usize::try_from(key.db).ok().filter(|number| *number < databases);
+    number.ok_or(LoadError::Database(key.db, databases))
+}
+
+/// Reads the value of a key; returns whether there is one.
+fn read_value(items: &mut Items<'_>, restorer: &mut Restorer<'_>) -> Result<bool, LoadError> {
+    match items.value(restorer) {
+        Ok(()) => Ok(true),
+        // Old servers have saved empty collections.
+        Err(RdbError::Empty { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Loads a key; returns whether there is anything to load.
@@ -130,18 +142,11 @@ fn load_key(
     rules: Rules,
 ) -> Result<bool, LoadError> {
     let mut restorer = Restorer::new(&engine.settings.encodings);
-    match items.value(&mut restorer) {
-        Ok(()) => {}
-        // Old servers have saved empty collections.
-        Err(RdbError::Empty { .. }) => return Ok(false),
-        Err(error) => return Err(error.into()),
+    if !read_value(items, &mut restorer)? {
+        return Ok(false);
     }
     let Some(value) = restorer.into_value() else { return Ok(false) };
-    let databases = engine.keyspace.databases();
-    let number = usize::try_from(key.db).unwrap_or(usize::MAX);
-    if number >= databases {
-        return Err(LoadError::Database(key.db, databases));
-    }
+    let number = database_of(engine, key)?;
     let hash = engine.keyspace.hash(&key.name);
     let mut table = engine.keyspace.db_or_create(number).shard_of(hash).lock();
     let is_present = table.get(&key.name, hash).is_some();

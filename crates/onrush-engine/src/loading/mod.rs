@@ -87,10 +87,6 @@ impl Loading {
         self.loaded_bytes.fetch_add(bytes, Relaxed);
     }
 
-    fn keep_for_end(&self, value: &[u8]) {
-        self.kept.lock().push(value.to_vec());
-    }
-
     /// Forgets what an earlier file that could not be loaded has left.
     pub fn forget_kept(&self) {
         self.kept.lock().clear();
@@ -118,10 +114,6 @@ impl Loading {
     /// The database of the stream behind the loaded file.
     pub fn stream_db(&self) -> u32 {
         self.told.lock().db.unwrap_or(0)
-    }
-
-    fn take_kept(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut *self.kept.lock())
     }
 
     fn add_keys(&self, keys: u64, expired: u64) {

@@ -8,7 +8,7 @@ use crate::batch::execute::Bystander;
 use crate::batch::runner::new_commit;
 use crate::blocking::serve::serve_later;
 use crate::commit::Commit;
-use crate::ctx::Engine;
+use crate::ctx::{Ctx, Engine};
 use crate::eviction::state::Memory;
 use crate::long::offload::Task;
 use crate::settings::Pause;
@@ -118,31 +118,30 @@ impl LongWorker {
     }
 
     fn execute(&mut self, task: &Task) {
-        let Self { engine, commit, .. } = self;
-        let engine = *engine;
         match task {
-            Task::Execute(_) | Task::Serve(..) => {}
+            Task::Execute(waiter) => self.enter(|ctx, is_full| waiter.execute(ctx, is_full)),
+            Task::Serve(db, key) => self.enter(|ctx, _| serve_later(ctx, *db, key)),
             Task::Run(work) => {
                 // What it did is logged.
                 let _ = catch_unwind(AssertUnwindSafe(work));
-                engine.offload.done();
-                return;
+                self.engine.offload.done();
             }
             Task::Tend => {
-                commit.shrink();
+                self.commit.shrink();
                 onrush_alloc::give_back();
-                return;
             }
         }
+    }
+
+    /// Does work inside of the gate; it is told whether memory is full.
+    fn enter(&mut self, work: impl FnOnce(&mut Ctx<'_>, bool)) {
+        let Self { engine, commit, .. } = self;
+        let engine = *engine;
         commit.enter();
         commit.begin_chunk(engine.clock.unix_ms_at(engine.clock.now()));
-        let full = commit.keep_within_memory() == Memory::Stuck;
+        let is_full = commit.keep_within_memory() == Memory::Stuck;
         let mut bystander = Bystander::new(engine, engine.long_thread());
-        let finished = catch_unwind(AssertUnwindSafe(|| match task {
-            Task::Execute(waiter) => waiter.execute(&mut bystander.ctx(commit), full),
-            Task::Serve(db, key) => serve_later(&mut bystander.ctx(commit), *db, key),
-            Task::Run(_) | Task::Tend => {}
-        }));
+        let finished = catch_unwind(AssertUnwindSafe(|| work(&mut bystander.ctx(commit), is_full)));
         if finished.is_err() {
             *commit = new_commit(engine, engine.long_thread());
         } else {

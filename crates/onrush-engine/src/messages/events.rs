@@ -2,73 +2,56 @@
 
 use std::fmt::{self, Write};
 
-use bitflags::bitflags;
+use crate::command::words::named_flags;
 
-bitflags! {
+named_flags! {
     /// Which keyspace events are published, and where.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct EventClasses: u32 {
+    pub struct EventClasses: u32, named in LETTERS {
         /// `g`: commands for keys of any type, such as DEL and EXPIRE.
-        const GENERIC = 1;
+        GENERIC = 0, "g";
         /// `$`: commands on strings.
-        const STRING = 1 << 1;
+        STRING = 1, "$";
         /// `l`: commands on lists.
-        const LIST = 1 << 2;
+        LIST = 2, "l";
         /// `s`: commands on sets.
-        const SET = 1 << 3;
+        SET = 3, "s";
         /// `h`: commands on hashes.
-        const HASH = 1 << 4;
+        HASH = 4, "h";
         /// `z`: commands on sorted sets.
-        const ZSET = 1 << 5;
+        ZSET = 5, "z";
         /// `x`: keys that expired.
-        const EXPIRED = 1 << 6;
+        EXPIRED = 6, "x";
         /// `e`: keys evicted for `maxmemory`.
-        const EVICTED = 1 << 7;
+        EVICTED = 7, "e";
         /// `t`: commands on streams.
-        const STREAM = 1 << 8;
+        STREAM = 8, "t";
         /// `d`: commands of modules.
-        const MODULE = 1 << 9;
+        MODULE = 9, "d";
         /// `n`: new keys.
-        const NEW = 1 << 10;
+        NEW = 10, "n";
         /// `K`: publish to the channel of the key.
-        const KEYSPACE = 1 << 11;
+        KEYSPACE = 11, "K";
         /// `E`: publish to the channel of the event.
-        const KEYEVENT = 1 << 12;
+        KEYEVENT = 12, "E";
         /// `m`: look-ups of missing keys.
-        const KEY_MISS = 1 << 13;
-        /// `A`: what `g$lshzxetd` names.
-        const ALL = (1 << 10) - 1;
+        KEY_MISS = 13, "m";
     }
 }
 
-/// Letters in the order in which they are written.
-const LETTERS: [(char, EventClasses); 14] = [
-    ('g', EventClasses::GENERIC),
-    ('$', EventClasses::STRING),
-    ('l', EventClasses::LIST),
-    ('s', EventClasses::SET),
-    ('h', EventClasses::HASH),
-    ('z', EventClasses::ZSET),
-    ('x', EventClasses::EXPIRED),
-    ('e', EventClasses::EVICTED),
-    ('t', EventClasses::STREAM),
-    ('d', EventClasses::MODULE),
-    ('n', EventClasses::NEW),
-    ('K', EventClasses::KEYSPACE),
-    ('E', EventClasses::KEYEVENT),
-    ('m', EventClasses::KEY_MISS),
-];
-
 impl EventClasses {
+    /// `A`: what `g$lshzxetd` names.
+    pub const ALL: Self = Self::from_bits_retain((1 << 10) - 1);
+
     /// Reads a string of class letters.
     ///
     /// # Errors
     /// A letter that names no class: the text for the user.
     pub fn parse(letters: &[u8]) -> Result<Self, &'static str> {
-        letters.iter().try_fold(Self::empty(), |classes, &letter| match letter {
+        letters.iter().try_fold(Self::empty(), |classes, letter| match letter {
             b'A' => Ok(classes | Self::ALL),
-            _ => match LETTERS.iter().find(|(known, _)| *known == letter as char) {
-                Some((_, class)) => Ok(classes | *class),
+            _ => match LETTERS.iter().find(|(_, known)| known.as_bytes() == [*letter]) {
+                Some((class, _)) => Ok(classes | *class),
                 None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
             },
         })
@@ -86,9 +69,9 @@ impl fmt::Display for EventClasses {
         if all {
             f.write_char('A')?;
         }
-        for (letter, class) in LETTERS {
-            if self.contains(class) && !(all && Self::ALL.contains(class)) {
-                f.write_char(letter)?;
+        for (class, letter) in LETTERS {
+            if self.contains(*class) && !(all && Self::ALL.contains(*class)) {
+                f.write_str(letter)?;
             }
         }
         Ok(())
@@ -97,44 +80,34 @@ impl fmt::Display for EventClasses {
 
 /// The class of one event, by the letter that `notify-keyspace-events` has for it. New keys (`n`) are told by the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum EventClass {
     /// `g`: commands that are not about one type.
-    Generic,
+    Generic = EventClasses::GENERIC.bits(),
     /// `$`: strings.
-    String,
+    String = EventClasses::STRING.bits(),
     /// `l`: lists.
-    List,
+    List = EventClasses::LIST.bits(),
     /// `s`: sets.
-    Set,
+    Set = EventClasses::SET.bits(),
     /// `h`: hashes.
-    Hash,
+    Hash = EventClasses::HASH.bits(),
     /// `z`: sorted sets.
-    SortedSet,
+    SortedSet = EventClasses::ZSET.bits(),
     /// `t`: streams.
-    Stream,
+    Stream = EventClasses::STREAM.bits(),
     /// `x`: expiry.
-    Expired,
+    Expired = EventClasses::EXPIRED.bits(),
     /// `e`: eviction.
-    Evicted,
+    Evicted = EventClasses::EVICTED.bits(),
     /// `m`: look-ups of missing keys.
-    KeyMiss,
+    KeyMiss = EventClasses::KEY_MISS.bits(),
 }
 
 impl EventClass {
     /// The class as a flag of `notify-keyspace-events`.
     pub(crate) const fn flag(self) -> EventClasses {
-        match self {
-            Self::Generic => EventClasses::GENERIC,
-            Self::String => EventClasses::STRING,
-            Self::List => EventClasses::LIST,
-            Self::Set => EventClasses::SET,
-            Self::Hash => EventClasses::HASH,
-            Self::SortedSet => EventClasses::ZSET,
-            Self::Stream => EventClasses::STREAM,
-            Self::Expired => EventClasses::EXPIRED,
-            Self::Evicted => EventClasses::EVICTED,
-            Self::KeyMiss => EventClasses::KEY_MISS,
-        }
+        EventClasses::from_bits_retain(self as u32)
     }
 }
 

@@ -15,28 +15,42 @@ const LEFT_AT_ONCE_MAX: usize = 1_000;
 /// The subscriptions of a client. They end when this is dropped: the client is gone then.
 pub(crate) struct Subscriptions {
     lazyfree: &'static LazyFree,
-    client: Arc<ClientHandle>,
     sets: Sets,
 }
 
-/// Channels by kind.
+/// Channels by kind, which the client leaves when this is dropped.
 struct Sets {
+    client: Arc<ClientHandle>,
     messages: &'static Messages,
     by_kind: [Names; 3],
 }
 
 impl Sets {
+    fn new(messages: &'static Messages, client: &Arc<ClientHandle>) -> Self {
+        let hash: NameHash = messages.hash;
+        Self { client: Arc::clone(client), messages, by_kind: [(); 3].map(|()| Names::with_hasher(hash)) }
+    }
+
     fn len(&self) -> usize {
         self.by_kind.iter().map(Names::len).sum()
+    }
+
+    fn leave_all(&mut self) {
+        let Self { client, messages, by_kind } = self;
+        for (names, count) in by_kind.iter_mut().zip(&client.subscriptions) {
+            names.drain().for_each(|(_, channel)| {
+                client.note_unlisted(&channel.name);
+                messages.leave(&channel, client);
+            });
+            count.store(0, Relaxed);
+        }
     }
 }
 
 impl Subscriptions {
     pub(crate) fn new(messages: &'static Messages, lazyfree: &'static LazyFree, client: &Arc<ClientHandle>) -> Self {
         messages.clients.fetch_add(1, Relaxed);
-        let hash: NameHash = messages.hash;
-        let sets = Sets { messages, by_kind: [(); 3].map(|()| Names::with_hasher(hash)) };
-        Self { lazyfree, client: Arc::clone(client), sets }
+        Self { lazyfree, sets: Sets::new(messages, client) }
     }
 
     /// The number in a subscription's confirmation: all subscriptions of its kind, where channels and patterns count
@@ -64,65 +78,51 @@ impl Subscriptions {
 
     /// Adds a subscription that the client does not have yet.
     pub(crate) fn add(&mut self, kind: Kind, name: &[u8]) {
-        let channel = self.sets.messages.join(kind, name, &self.client);
-        let names = &mut self.sets.by_kind[kind as usize];
+        let Sets { client, messages, by_kind } = &mut self.sets;
+        let channel = messages.join(kind, name, client);
+        let names = &mut by_kind[kind as usize];
         names.insert(Arc::clone(&channel.name), channel);
-        self.client.note_listed(name);
-        self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
+        client.note_listed(name);
+        client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
     }
 
     /// Ends a subscription if it exists: when this returns, none of its messages comes any more.
     pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) {
-        let names = &mut self.sets.by_kind[kind as usize];
+        let Sets { client, messages, by_kind } = &mut self.sets;
+        let names = &mut by_kind[kind as usize];
         if let Some(channel) = names.remove(name) {
-            self.sets.messages.leave(&channel, &self.client);
-            self.client.note_unlisted(name);
+            messages.leave(&channel, client);
+            client.note_unlisted(name);
             channel::shrink(names);
-            self.client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
+            client.subscriptions[kind as usize].store(names.len() as u32, Relaxed);
         }
     }
 
     /// Ends all subscriptions of a client that stays connected.
     pub(crate) fn leave_all(&mut self) {
-        leave_all(&mut self.sets, &self.client);
-    }
-}
-
-fn leave_all(sets: &mut Sets, client: &ClientHandle) {
-    for (names, count) in sets.by_kind.iter_mut().zip(&client.subscriptions) {
-        names.drain().for_each(|(_, channel)| {
-            client.note_unlisted(&channel.name);
-            sets.messages.leave(&channel, client);
-        });
-        count.store(0, Relaxed);
+        self.sets.leave_all();
     }
 }
 
 impl Drop for Subscriptions {
     fn drop(&mut self) {
-        let messages = self.sets.messages;
+        let Sets { client, messages, .. } = &self.sets;
         messages.clients.fetch_sub(1, Relaxed);
         if self.is_empty() {
             return;
         }
-        self.client.close_outbox();
-        let none = [(); 3].map(|()| Names::with_hasher(messages.hash));
-        let sets = Sets { messages, by_kind: std::mem::replace(&mut self.sets.by_kind, none) };
-        let leaving = Leaving { client: Arc::clone(&self.client), sets };
-        if leaving.sets.len() > LEFT_AT_ONCE_MAX {
-            self.lazyfree.free_later(Box::new(leaving), 0, 0);
+        client.close_outbox();
+        if self.sets.len() > LEFT_AT_ONCE_MAX {
+            let none = Sets::new(messages, client);
+            self.lazyfree.free_later(Box::new(std::mem::replace(&mut self.sets, none)), 0, 0);
         }
     }
 }
 
-/// Subscriptions of a client that is gone, to be ended in the background.
-struct Leaving {
-    client: Arc<ClientHandle>,
-    sets: Sets,
-}
-
-impl Drop for Leaving {
+impl Drop for Sets {
     fn drop(&mut self) {
-        leave_all(&mut self.sets, &self.client);
+        if self.len() > 0 {
+            self.leave_all();
+        }
     }
 }

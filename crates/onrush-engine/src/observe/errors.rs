@@ -40,9 +40,7 @@ impl Counts {
             self.others += times;
         }
     }
-}
 
-impl Counts {
     fn show(&self, stats: &Stats, thread: usize) {
         let own = &stats.threads[thread];
         own.error_replies.add(self.others + self.codes.values().sum::<u64>());

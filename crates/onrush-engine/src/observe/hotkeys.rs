@@ -15,7 +15,7 @@ const KEYS_MAX: usize = 4096;
 const KEY_LEN_MAX: usize = 1024;
 
 /// What a session measures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Time of commands.
     pub cpu: bool,
@@ -59,6 +59,7 @@ impl Sums {
     }
 }
 
+#[derive(Default)]
 struct Session {
     wanted: Wanted,
     started_ms: i64,
@@ -120,30 +121,16 @@ impl HotKeys {
         if session.as_ref().is_some_and(|session| !session.is_over(now_ms)) {
             return false;
         }
-        let (by_nanos, by_bytes) = (Sums::default(), Sums::default());
-        *session = Some(Session {
-            wanted,
-            started_ms: now_ms,
-            ended_ms: None,
-            nanos: 0,
-            bytes: 0,
-            nanos_in_slots: 0,
-            bytes_in_slots: 0,
-            by_nanos,
-            by_bytes,
-        });
+        *session = Some(Session { wanted, started_ms: now_ms, ..Session::default() });
         true
     }
 
     /// Ends the session; false if none runs.
     pub fn stop(&self, now_ms: i64) -> bool {
-        match &mut *self.0.lock() {
-            Some(session) if !session.is_over(now_ms) => {
-                session.ended_ms = Some(now_ms);
-                true
-            }
-            _ => false,
-        }
+        let mut session = self.0.lock();
+        let Some(session) = session.as_mut().filter(|session| !session.is_over(now_ms)) else { return false };
+        session.ended_ms = Some(now_ms);
+        true
     }
 
     /// Forgets what was found; false if a session runs.

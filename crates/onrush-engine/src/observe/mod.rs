@@ -5,6 +5,7 @@ pub(crate) mod errors;
 pub mod histogram;
 pub mod hotkeys;
 pub mod latency;
+pub(crate) mod latest;
 pub mod pipeline;
 pub mod progress;
 pub mod slots;

@@ -9,8 +9,8 @@ use crate::command::find_keys::keys_of;
 use crate::command::{Command, Flags};
 use crate::ctx::Ctx;
 use crate::observe::latency::Event;
-use crate::observe::slow_batch::BatchTimes;
-use crate::observe::slowlog::cut;
+use crate::observe::slow_batch::{BatchTimes, SlowBatch};
+use crate::observe::slowlog::{Entry, cut};
 use crate::shared::Shared;
 
 /// Text in place of a password.
@@ -56,8 +56,9 @@ pub(crate) fn event_of(command: &Command) -> Event {
 pub(crate) fn note_slow(shared: &Shared, client: &ClientHandle, nanos: u64, args: impl FnOnce() -> Vec<Vec<u8>>) {
     let timing = &shared.settings.timing;
     if timing.is_slow(nanos) {
-        let (at_s, len_max) = (shared.clock.unix_us() / 1_000_000, timing.slowlog_len_max());
-        shared.slowlog.add(client, args(), at_s, nanos / 1000, len_max);
+        let (at_s, took_us, args) = (shared.clock.unix_us() / 1_000_000, nanos / 1000, args());
+        let (addr, name) = (client.addr.clone(), client.short_name());
+        shared.slowlog.add(timing.slowlog_len_max(), |id| Entry { id, at_s, took_us, args, addr, name });
     }
 }
 
@@ -125,7 +126,8 @@ pub(crate) fn note_hot_keys(ctx: &Ctx<'_>, nanos: u64, reply_bytes: usize) {
 pub fn note_batch(shared: &Shared, client: &ClientHandle, times: BatchTimes) {
     let timing = &shared.settings.timing;
     if timing.is_slow(times.total().as_nanos() as u64) {
-        shared.slow_batches.add(client, times, shared.clock.unix_us() / 1_000_000, timing.slowlog_len_max());
+        let (at_s, addr, name) = (shared.clock.unix_us() / 1_000_000, client.addr.clone(), client.short_name());
+        shared.slow_batches.add(timing.slowlog_len_max(), |id| SlowBatch { id, at_s, times, addr, name });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::batch::argv::Argv;
 use crate::batch::chunk::{Chunk, Part, ShortCommand, Tally};
 use crate::clients::client::ClientHandle;
 use crate::command::Command;
-use crate::observe::slow::{arguments, event_of, note_slow};
+use crate::observe::slow::{arguments, event_of, note_slow, one_of};
 use crate::observe::slowlog::cut;
 use crate::shared::Shared;
 
@@ -56,7 +56,7 @@ impl SlowChunk<'_> {
 
 /// The number of suspect commands, and then the commands, each as one argument.
 fn describe(suspects: &[Suspect<'_>], len: u64) -> Vec<Vec<u8>> {
-    let mut texts = vec![format!("(one of {len} commands, or all together)").into_bytes()];
+    let mut texts = vec![one_of(len).into_bytes()];
     texts.extend(suspects.iter().map(|suspect| {
         let times = if suspect.times > 1 { format!("{} x ", suspect.times) } else { String::new() };
         [times.into_bytes(), arguments(suspect.command, &suspect.argv, |_| None).join(&b' ')].concat()

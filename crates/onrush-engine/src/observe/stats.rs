@@ -113,6 +113,7 @@ impl CommandCounters {
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The counters of one thread.
+        #[derive(Default)]
         #[repr(align(128))]
         pub struct ThreadStats {
             $($(#[$doc])* pub $name: Counter,)*
@@ -134,16 +135,8 @@ macro_rules! counters {
 
         impl ThreadStats {
             fn new(commands_len: usize) -> Self {
-                Self {
-                    $($name: Counter::default(),)*
-                    changes: Counter::default(),
-                    cpu_noted_nanos: Counter::default(),
-                    cpu_clock: AtomicI32::new(0),
-                    executing: Executing::default(),
-                    pipeline: PipelineStats::default(),
-                    slots: SlotTable::default(),
-                    commands: (0..commands_len).map(|_| CommandCounters::default()).collect(),
-                }
+                let commands = (0..commands_len).map(|_| CommandCounters::default()).collect();
+                Self { commands, ..Self::default() }
             }
 
             fn reset(&self) {
@@ -242,6 +235,7 @@ pub struct Samples {
 }
 
 /// Counters of all threads, and shared counters of rare events.
+#[derive(Default)]
 pub struct Stats {
     /// By thread number.
     pub threads: Box<[ThreadStats]>,
@@ -264,15 +258,7 @@ pub(crate) const ERROR_CODES_MAX: usize = 128;
 impl Stats {
     /// Zeroed counters for `threads` threads and `commands` commands.
     pub fn new(threads: usize, commands: usize) -> Self {
-        Self {
-            threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
-            connections_received: AtomicU64::new(0),
-            connections_rejected: AtomicU64::new(0),
-            expire_time_capped: AtomicU64::new(0),
-            expire_cycle_us: AtomicU64::new(0),
-            samples: Mutex::default(),
-            errors: Mutex::new(BTreeMap::new()),
-        }
+        Self { threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(), ..Self::default() }
     }
 
     /// The sum of one counter over all threads.

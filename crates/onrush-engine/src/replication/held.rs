@@ -11,44 +11,26 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Replication;
 use crate::clients::client::ClientHandle;
+use crate::ranked::Ranked;
 
 /// A connection that waits.
 struct Waiting {
-    lsn: u64,
     /// When it has waited too long; `None`: never.
     until: Option<Instant>,
     client: Weak<ClientHandle>,
 }
 
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.lsn == other.lsn
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.lsn.cmp(&other.lsn)
-    }
-}
+type Queues = BTreeMap<u32, BinaryHeap<Reverse<Ranked<u64, Waiting>>>>;
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Held {
-    /// By the number of replicas that they wait for.
-    queues: Mutex<BTreeMap<u32, BinaryHeap<Reverse<Waiting>>>>,
+    /// By the number of replicas that they wait for, and by the record.
+    queues: Mutex<Queues>,
     len: AtomicUsize,
     /// `durability-replicas`: what connections wait for that have not said anything else.
     by_default: AtomicU32,
@@ -120,7 +102,7 @@ impl Held {
                 client.lacks_replicas.store(true, Release);
                 return Look::IsLost;
             }
-            let waiting = Waiting { lsn, until, client: Arc::downgrade(client) };
+            let waiting = Ranked { rank: lsn, what: Waiting { until, client: Arc::downgrade(client) } };
             queues.entry(replicas).or_default().push(Reverse(waiting));
             held.len.fetch_add(1, Relaxed);
         }
@@ -147,17 +129,21 @@ impl Held {
         for (replicas, queue) in queues.iter_mut() {
             let Some(offset) = replication.attached.acknowledged_by(*replicas as usize) else { continue };
             let lsn = replication.history.lsn_at(offset);
-            while queue.peek().is_some_and(|Reverse(first)| first.lsn <= lsn) {
-                woken.extend(queue.pop().map(|Reverse(first)| first.client));
+            while queue.peek().is_some_and(|Reverse(first)| first.rank <= lsn) {
+                woken.extend(queue.pop().map(|Reverse(first)| first.what.client));
             }
         }
-        queues.retain(|_, queue| !queue.is_empty());
-        self.len.store(queues.values().map(BinaryHeap::len).sum(), Relaxed);
-        drop(queues);
+        self.give_back(queues);
         for client in woken.iter().filter_map(Weak::upgrade) {
             client.waits_for_replicas.store(false, Release);
             client.wake();
         }
+    }
+
+    /// Some connections do not wait any more.
+    fn give_back(&self, mut queues: MutexGuard<'_, Queues>) {
+        queues.retain(|_, queue| !queue.is_empty());
+        self.len.store(queues.values().map(BinaryHeap::len).sum(), Relaxed);
     }
 
     /// Wakes the connections that have waited too long by now: their replies never go.
@@ -184,7 +170,7 @@ impl Held {
         let mut failed = Vec::new();
         let mut queues = self.queues.lock();
         for queue in queues.values_mut() {
-            queue.retain(|Reverse(waiting)| {
+            queue.retain(|Reverse(Ranked { what: waiting, .. })| {
                 let Some(client) = waiting.client.upgrade() else { return false };
                 // One that has been woken before is not there a second time.
                 let waits = client.waits_for_replicas.load(Acquire);
@@ -195,9 +181,7 @@ impl Held {
                 waits && !is_over
             });
         }
-        queues.retain(|_, queue| !queue.is_empty());
-        self.len.store(queues.values().map(BinaryHeap::len).sum(), Relaxed);
-        drop(queues);
+        self.give_back(queues);
         for client in failed {
             client.lacks_replicas.store(true, Release);
             client.waits_for_replicas.store(false, Release);

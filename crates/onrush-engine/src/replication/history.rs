@@ -32,7 +32,7 @@ const DROP_BYTES_MIN: u64 = 256 << 20;
 const MARKS_MAX: usize = 4096;
 
 /// A place in a history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The history: 40 hexadecimal digits.
     pub id: String,
@@ -93,7 +93,7 @@ pub struct History {
     taken_ms: AtomicI64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Parts {
     now: Position,
     /// The history before, and up to which byte it is this one's; `None`: there is none.
@@ -184,26 +184,17 @@ impl Parts {
         }
         self.marks.push_back((lsn, self.now.offset));
     }
+
+    /// The last of the marks at the front that are within something.
+    fn last_mark(&self, is_within: impl FnMut(&(u64, u64)) -> bool) -> Option<&(u64, u64)> {
+        self.marks.partition_point(is_within).checked_sub(1).and_then(|at| self.marks.get(at))
+    }
 }
 
 impl History {
     /// One that begins.
     pub(crate) fn new(id: String) -> Self {
-        let parts = Parts {
-            now: Position { id, offset: 0 },
-            before: None,
-            epoch: Epoch::default(),
-            is_kept: false,
-            pieces: VecDeque::new(),
-            kept_bytes: 0,
-            spare: Vec::new(),
-            kept_bytes_max: 1 << 20,
-            lacked: None,
-            pinned: None,
-            large_bytes: 0,
-            marks: VecDeque::new(),
-            db: None,
-        };
+        let parts = Parts { now: Position { id, offset: 0 }, kept_bytes_max: 1 << 20, ..Parts::default() };
         Self { parts: Mutex::new(parts), surplus_bytes: AtomicU64::new(0), taken_ms: AtomicI64::new(0) }
     }
 
@@ -421,15 +412,13 @@ impl History {
     /// The LSN up to which all records end before a place in the stream; it may be less.
     pub fn lsn_at(&self, offset: u64) -> u64 {
         let parts = self.parts.lock();
-        let count = parts.marks.partition_point(|(_, end)| *end <= offset);
-        count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(lsn, _)| *lsn)
+        parts.last_mark(|(_, end)| *end <= offset).map_or(0, |(lsn, _)| *lsn)
     }
 
     /// Where the record of this LSN ends in the stream, or one before it: everything up to there has no greater LSN.
     pub fn end_before(&self, lsn: u64) -> u64 {
         let parts = self.parts.lock();
-        let count = parts.marks.partition_point(|(marked, _)| *marked <= lsn);
-        count.checked_sub(1).and_then(|at| parts.marks.get(at)).map_or(0, |(_, offset)| *offset)
+        parts.last_mark(|(marked, _)| *marked <= lsn).map_or(0, |(_, offset)| *offset)
     }
 
     /// Bytes of memory for the kept bytes.

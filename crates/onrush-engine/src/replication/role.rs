@@ -10,6 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::error::CommandError;
+use crate::settings::set_bits;
 
 /// Writes that clients send to a replica.
 pub(crate) const READ_ONLY: CommandError = CommandError::fixed("READONLY You can't write against a read only replica.");
@@ -110,10 +111,7 @@ pub struct Role {
 
 impl Role {
     fn set_bit(&self, bit: u8, is_on: bool) {
-        match is_on {
-            true => self.bits.fetch_or(bit, Relaxed),
-            false => self.bits.fetch_and(!bit, Relaxed),
-        };
+        set_bits(&self.bits, bit, is_on);
     }
 
     #[inline]

@@ -65,10 +65,3 @@ pub(crate) fn read_sha(text: &[u8]) -> Option<Sha1Hex> {
     sha.make_ascii_lowercase();
     Some(sha)
 }
-
-impl Scripts {
-    /// Removes all libraries of functions.
-    pub fn forget_libraries(&self) {
-        self.libraries.clear();
-    }
-}

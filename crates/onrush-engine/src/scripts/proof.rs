@@ -184,16 +184,11 @@ fn is_quick(tokens: &[Token<'_>], at: usize, word: &[u8]) -> bool {
 
 /// Whether tables have few elements, even if each of them contains all others as often as it can.
 fn tables_are_small(tokens: &[Token<'_>]) -> bool {
-    let (mut elements, mut open, mut depth) = (1_usize, Vec::new(), 0_usize);
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Sign(b'(' | b'{') => depth += 1,
-            Token::Sign(b')' | b'}') => depth = depth.saturating_sub(1),
+    let (mut elements, mut open) = (1_usize, Vec::new());
+    for (at, depth) in places(tokens) {
+        match tokens[at] {
             // An element of a table may be set.
             Token::Sign(b']') if sets_element(tokens, at, depth) => return false,
-            _ => {}
-        }
-        match token {
             Token::Sign(b'{') => open.push(1_usize),
             Token::Sign(b',' | b';') => open.iter_mut().for_each(|commas| *commas += 1),
             Token::Sign(b'}') => match open.pop() {

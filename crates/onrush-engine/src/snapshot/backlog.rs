@@ -23,6 +23,7 @@ pub(super) const REPLACED_BYTES_MAX: usize = 256 << 20;
 const WRITE_LEN_MAX: usize = 1 << 20;
 
 /// See the module's text.
+#[derive(Default)]
 pub(super) struct Backlog {
     blocks: Mutex<Vec<Buffer>>,
     /// Encoded bytes that are not written.
@@ -38,14 +39,7 @@ pub(super) struct Backlog {
 impl Backlog {
     /// An empty one, which says in `is_behind` whether too much waits.
     pub(super) fn new(is_behind: Arc<AtomicBool>) -> Self {
-        Self {
-            blocks: Mutex::default(),
-            bytes: AtomicUsize::new(0),
-            bytes_max: AtomicUsize::new(0),
-            replaced_bytes: AtomicUsize::new(0),
-            writes: AtomicU64::new(0),
-            is_behind,
-        }
+        Self { is_behind, ..Self::default() }
     }
 
     /// Adds a block. O(1).

@@ -96,9 +96,9 @@ impl Snapshots {
         };
         if underway.is_over() {
             // A thread may have added something just when it ended.
-            underway.drop_backlog();
+            underway.backlog.clear();
         }
-        let progress = Progress { started: underway.started, writes: underway.writes() };
+        let progress = Progress { started: underway.started, writes: underway.backlog.writes() };
         match *seen {
             Some((before, since)) if before == progress => {
                 if now - since >= STALL_TIME_MAX && !underway.is_over() {

@@ -73,7 +73,7 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
     let aux = aux(shared, &cut, purpose);
     let compresses = shared.settings.rdb_compression.load(Relaxed);
     let beginning = Beginning { purpose, output, compresses, aux, libraries, slots: None };
-    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), waits)
+    shared.snapshots.begin(|is_behind| Underway::new(beginning, cut, is_behind), waits)
 }
 
 /// As [`begin`], of some slots of a node of a cluster alone, as commands: no other entry is looked at. The thread for snapshots
@@ -88,7 +88,7 @@ pub fn begin_of_slots(shared: &Shared, output: Box<dyn Output>, slots: Vec<u16>)
     let (aux, libraries) = (Vec::new(), Vec::new());
     let beginning =
         Beginning { purpose: Purpose::Slots, output, compresses: false, aux, libraries, slots: Some(slots) };
-    shared.snapshots.begin(|is_behind| Underway::new(beginning, &cut, is_behind), true)
+    shared.snapshots.begin(|is_behind| Underway::new(beginning, cut, is_behind), true)
 }
 
 fn cut(shared: &Shared, sizes: Vec<(u64, u64)>, facts: CutFacts) -> Cut {
@@ -182,7 +182,7 @@ fn end(shared: &Shared, underway: &Underway, result: Result<u64, NoResult>) -> R
                 facts.failure = None;
                 facts.saves += 1;
                 facts.saved_at_s = now_s;
-                facts.saved_changes = underway.changes;
+                facts.saved_changes = underway.cut.changes;
             }
             Err(NoResult::Failed(reason)) => facts.failure = Some(reason.clone()),
             Err(NoResult::Unwanted(_)) => {}

@@ -148,7 +148,7 @@ fn a_disk_that_takes_a_little_is_waited_for() {
         scene.engine.snapshots.give_up_if_stalled(now + turn * STALL_TIME_MAX);
         scene.disk.as_ref().expect("there").send(()).expect("it waits");
         scene.written.recv().expect("a write");
-        while scene.underway.writes() <= u64::from(turn) {
+        while scene.underway.backlog.writes() <= u64::from(turn) {
             std::thread::yield_now();
         }
     }

@@ -1,6 +1,5 @@
 //! A snapshot that is under way.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -111,19 +110,14 @@ pub struct Underway {
     slots: Option<Vec<u16>>,
     /// When it began.
     pub started: Instant,
-    /// The same in Unix milliseconds.
-    pub(super) cut_ms: i64,
-    /// Changes that there had been by then.
-    pub(super) changes: u64,
-    pub(super) usage: Usage,
-    lfu_decay_minutes: u32,
+    pub(super) cut: Cut,
     /// Keys that there were.
     pub keys: u64,
     saved: AtomicU64,
     /// By thread. The last one compresses.
     buffers: Box<[Mutex<Buffer>]>,
     output: Mutex<Option<Box<dyn Output>>>,
-    backlog: Backlog,
+    pub(super) backlog: Backlog,
     written_bytes: AtomicU64,
     /// For each database, the number that its present content had at the cut.
     numbers: Box<[AtomicU32]>,
@@ -150,7 +144,7 @@ pub(super) struct Cut {
 }
 
 impl Underway {
-    pub(super) fn new(beginning: Beginning, cut: &Cut, is_behind: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(beginning: Beginning, cut: Cut, is_behind: Arc<AtomicBool>) -> Self {
         let Beginning { purpose, output, compresses, aux, libraries, slots } = beginning;
         let takes_commands = output.takes_commands();
         let buffer = |compresses| {
@@ -161,10 +155,6 @@ impl Underway {
             purpose,
             slots,
             started: cut.started,
-            cut_ms: cut.cut_ms,
-            changes: cut.changes,
-            usage: cut.usage,
-            lfu_decay_minutes: cut.lfu_decay_minutes,
             keys: cut.facts.entries as u64,
             saved: AtomicU64::new(0),
             buffers: (0..=cut.threads).map(|thread| buffer(compresses && thread == cut.threads)).collect(),
@@ -177,17 +167,18 @@ impl Underway {
             later: Mutex::default(),
             is_over: AtomicBool::new(false),
             why: Mutex::default(),
+            cut,
         };
-        underway.write_head(cut, &aux, &libraries);
+        underway.write_head(&aux, &libraries);
         underway
     }
 
-    fn write_head(&self, cut: &Cut, aux: &[(&'static str, String)], libraries: &[Vec<u8>]) {
-        let version = if cut.facts.has_timed_fields { VERSION_FIELD_EXPIRY } else { VERSION_DEFAULT };
+    fn write_head(&self, aux: &[(&'static str, String)], libraries: &[Vec<u8>]) {
+        let version = if self.cut.facts.has_timed_fields { VERSION_FIELD_EXPIRY } else { VERSION_DEFAULT };
         if let Some(output) = &mut *self.output.lock()
             && let Err(error) = output.begin(version)
         {
-            self.fail(&error);
+            self.give_up(&error.to_string());
         }
         let mut buffer = self.buffers[self.own()].lock();
         let Buffer { encoder, commands, .. } = &mut *buffer;
@@ -201,7 +192,7 @@ impl Underway {
             encoder.aux(name.as_bytes(), Text::Bytes(value.as_bytes()));
         }
         libraries.iter().for_each(|text| encoder.function(text));
-        for (number, (keys, expiring)) in (0..).zip(&cut.sizes) {
+        for (number, (keys, expiring)) in (0..).zip(&self.cut.sizes) {
             if *keys > 0 {
                 encoder.select_db(number);
                 encoder.sizes(*keys, *expiring);
@@ -295,10 +286,12 @@ impl Underway {
             encoder.select_db(u64::from(number));
         }
         let (mut idle_s, mut freq) = (None, None);
-        match self.usage {
+        match self.cut.usage {
             Usage::Untold => {}
-            Usage::Idle => idle_s = Some(u64::from(clock::lru_idle_seconds(record.clock, self.cut_ms))),
-            Usage::Frequency => freq = Some(clock::lfu_counter(record.clock, self.cut_ms, self.lfu_decay_minutes)),
+            Usage::Idle => idle_s = Some(u64::from(clock::lru_idle_seconds(record.clock, self.cut.cut_ms))),
+            Usage::Frequency => {
+                freq = Some(clock::lfu_counter(record.clock, self.cut.cut_ms, self.cut.lfu_decay_minutes))
+            }
         }
         let key = KeyRecord { name: record.key, expires_at_ms: record.expires_at_ms, idle_s, freq };
         encode(value, encoder.key(&key));
@@ -341,7 +334,7 @@ impl Underway {
             let Some(output) = &mut *output else { return };
             match output.write(bytes) {
                 Ok(()) => _ = self.written_bytes.fetch_add(bytes.len() as u64, Relaxed),
-                Err(error) => self.fail(&error),
+                Err(error) => self.give_up(&error.to_string()),
             }
         });
     }
@@ -354,7 +347,7 @@ impl Underway {
             && !self.is_over.load(Relaxed)
             && let Err(error) = file.sync()
         {
-            self.fail(&error);
+            self.give_up(&error.to_string());
         }
     }
 
@@ -367,10 +360,6 @@ impl Underway {
             }
         }
         self.write_waiting();
-    }
-
-    fn fail(&self, error: &io::Error) {
-        self.stop(NoResult::Failed(error.to_string()));
     }
 
     /// Ends it without a result. The scan still goes through all entries, so that the next snapshot can begin.
@@ -389,19 +378,9 @@ impl Underway {
         self.backlog.clear();
     }
 
-    /// Drops what waits to be written.
-    pub(super) fn drop_backlog(&self) {
-        self.backlog.clear();
-    }
-
     /// Whether it has failed, or is no longer wanted.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
-    }
-
-    /// Writes that have ended.
-    pub(super) fn writes(&self) -> u64 {
-        self.backlog.writes()
     }
 
     /// Takes the output, and the reason if there is no result.

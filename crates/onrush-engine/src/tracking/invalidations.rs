@@ -211,23 +211,18 @@ impl Teller {
                     target.send(message.published(shared), limits, shared, thread);
                 }
                 Some(_) => {}
-                None => self.tell_broken(client, id, limits),
+                None => self.tell_broken(client, id),
             },
         }
     }
 
     /// The client that messages are redirected to is gone.
     #[cold]
-    fn tell_broken(self, client: &ClientHandle, redirect: u64, limits: &OutputLimits) {
+    fn tell_broken(self, client: &ClientHandle, redirect: u64) {
         client.tracking.insert(Mode::BROKEN);
         if client.is_resp3() {
             let push = format!(">2\r\n$21\r\ntracking-redir-broken\r\n:{redirect}\r\n");
-            client.send(
-                &Parcel::new(push.into_bytes(), &self.shared.messages.parcel_bytes),
-                limits,
-                self.shared,
-                self.thread,
-            );
+            client.send_behind(push.into_bytes(), self.shared, self.thread);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Tracking {
 
     /// The sum of the clients of all these keys.
     pub(crate) fn items_len(&self) -> usize {
-        self.table.items_len()
+        self.table.items.load(Relaxed)
     }
 
     /// How many prefixes clients track.

@@ -27,6 +27,7 @@ struct Queued {
 }
 
 /// See the module's text.
+#[derive(Default)]
 pub struct Transaction {
     /// The commands' arguments, one after the other.
     bytes: Vec<u8>,
@@ -55,22 +56,7 @@ pub struct Transaction {
 impl Transaction {
     /// An empty transaction in database `db`.
     pub fn new(db: u32) -> Self {
-        Self {
-            bytes: Vec::new(),
-            args: Vec::new(),
-            owned: Vec::new(),
-            owned_bytes: 0,
-            hashes: Vec::new(),
-            commands: Vec::new(),
-            keys: Vec::new(),
-            db,
-            flags: Flags::empty(),
-            common_flags: Flags::all(),
-            is_broken: false,
-            needs_keyspace: false,
-            programs: Vec::new(),
-            slow: 0,
-        }
+        Self { db, common_flags: Flags::all(), ..Self::default() }
     }
 
     /// Empties it for a transaction in database `db`; keeps the memory.

@@ -99,6 +99,20 @@ impl Watched {
     }
 
     fn mark(&self, db: u32, key: &[u8], hash: KeyHash, concerns: impl Fn(&Watch) -> bool) {
+        self.take_out(db, key, hash, |watches| {
+            watches.retain(|_, watch| {
+                let stays = !concerns(watch);
+                if !stays {
+                    watch.watcher.is_outdated.store(true, Relaxed);
+                }
+                stays
+            });
+        });
+    }
+
+    /// Lets `take` take watchers out of the list of a key. Without a lock if the filter rules the key out: the keys of an
+    /// outdated watcher have mostly left the table.
+    fn take_out(&self, db: u32, key: &[u8], hash: KeyHash, take: impl FnOnce(&mut Watches)) {
         if self.counter(hash).load(Relaxed) == 0 {
             return;
         }
@@ -106,18 +120,14 @@ impl Watched {
         let name = name(db, key);
         let Some(watches) = keys.get_mut(&name) else { return };
         let before = watches.len();
-        watches.retain(|_, watch| {
-            let stays = !concerns(watch);
-            if !stays {
-                watch.watcher.is_outdated.store(true, Relaxed);
-            }
-            stays
-        });
+        take(watches);
         let left = watches.len();
         self.took_out(hash, before - left);
         if left == 0 {
             keys.remove(&name);
-            shrink(&mut keys);
+            if keys.is_empty() && keys.capacity() > KEPT_KEYS_MAX {
+                *keys = Keys::default();
+            }
         }
     }
 
@@ -172,24 +182,6 @@ impl Watched {
         self.observers.fetch_add(1, Relaxed);
         true
     }
-
-    /// Takes a watcher out of the list of a key, unless a change of the key did. Without a lock if the filter rules the key
-    /// out: the keys of an outdated watcher have mostly left the table.
-    fn remove(&self, db: u32, key: &[u8], hash: KeyHash, client: u64) {
-        if self.counter(hash).load(Relaxed) == 0 {
-            return;
-        }
-        let mut keys = self.stripe(hash).lock();
-        let name = name(db, key);
-        let Some(watches) = keys.get_mut(&name) else { return };
-        if watches.remove(&client).is_some() {
-            self.took_out(hash, 1);
-        }
-        if watches.is_empty() {
-            keys.remove(&name);
-            shrink(&mut keys);
-        }
-    }
 }
 
 fn name(db: u32, key: &[u8]) -> Vec<u8> {
@@ -200,12 +192,6 @@ fn parse(name: &[u8]) -> (u32, &[u8]) {
     match name.split_first_chunk() {
         Some((db, key)) => (u32::from_le_bytes(*db), key),
         None => (0, name),
-    }
-}
-
-fn shrink(keys: &mut Keys) {
-    if keys.is_empty() && keys.capacity() > KEPT_KEYS_MAX {
-        *keys = Keys::default();
     }
 }
 
@@ -268,8 +254,9 @@ impl Watching {
 
     /// Watches nothing any more; returns what it watched. O(keys).
     pub(crate) fn end(self, watched: &Watched) -> Vec<WatchedKey> {
-        for key in &self.keys {
-            watched.remove(key.db, &key.key, key.hash, self.watcher.client);
+        let client = self.watcher.client;
+        for WatchedKey { db, key, hash, .. } in &self.keys {
+            watched.take_out(*db, key, *hash, |watches| _ = watches.remove(&client));
         }
         self.keys
     }

@@ -106,13 +106,9 @@ impl Users {
         let users = self.by_name.read();
         let user = users.get(name);
         let is_right = user.unwrap_or(&self.default).rights().admits(digest.as_bytes());
-        match user {
-            Some(user) if is_right => {
-                enter(user);
-                true
-            }
-            _ => false,
-        }
+        let Some(user) = user.filter(|_| is_right) else { return false };
+        enter(user);
+        true
     }
 
     /// Gives the default user one password instead of all others (`requirepass`); an empty one stands for none at all.
@@ -164,17 +160,15 @@ impl Users {
         new.entry(DEFAULT_USER.to_vec()).or_insert_with(|| Rights::all(self.commands_len));
         let mut users = self.by_name.write();
         let mut changed = Vec::new();
-        users.retain(|name, user| match new.remove(&**name) {
-            Some(rights) => {
-                let before = Some(user.rights());
+        users.retain(|name, user| {
+            let before = Some(user.rights());
+            let after = new.remove(&**name).map(|rights| {
                 user.replace(rights);
-                changed.push(Changed { user: Arc::clone(user), before, after: Some(user.rights()) });
-                true
-            }
-            None => {
-                changed.push(Changed { user: Arc::clone(user), before: Some(user.rights()), after: None });
-                false
-            }
+                user.rights()
+            });
+            let stays = after.is_some();
+            changed.push(Changed { user: Arc::clone(user), before, after });
+            stays
         });
         for (name, rights) in new {
             let user = User::new(&name, rights);

@@ -25,8 +25,8 @@ pub(crate) fn parse(
         if line.is_empty() {
             continue;
         }
-        if let Err(problem) = parse_line(users, table, line, &mut found) {
-            problems.push_str(&problem.text(path, at + 1));
+        if let Err(problem) = parse_line(users, table, (path, at + 1), line, &mut found) {
+            problems.push_str(&problem);
         }
     }
     if problems.is_empty() {
@@ -36,50 +36,39 @@ pub(crate) fn parse(
     Err(problems)
 }
 
-enum Problem {
-    NoUser,
-    BadName(String),
-    Twice(String),
-    Unmatched,
-    Rule(String, RuleError),
-}
-
-impl Problem {
-    fn text(&self, path: &str, line: usize) -> String {
-        match self {
-            Self::NoUser => format!("{path}:{line} should start with user keyword followed by the username. "),
-            Self::BadName(name) => format!("{path}:{line}: username '{name}' contains invalid characters. "),
-            Self::Twice(name) => format!("WARNING: Duplicate user '{name}' found on line {line}. "),
-            Self::Unmatched => format!("{path}:{line}: Unmatched parenthesis in selector definition."),
-            Self::Rule(rule, error @ RuleError::UnknownCommand) => {
-                format!("{path}:{line}: Error in applying operation '{rule}': {error}. ")
-            }
-            Self::Rule(_, error) => format!("{path}:{line}: {error}. "),
-        }
-    }
-}
-
+/// Reads a line of a file; `number` is for the errors.
+///
+/// # Errors
+/// What is wrong, in the words of Redis.
 fn parse_line(
     users: &Users,
     table: &CommandTable,
+    (path, number): (&str, usize),
     line: &[u8],
     found: &mut BTreeMap<Vec<u8>, Rights>,
-) -> Result<(), Problem> {
+) -> Result<(), String> {
     let mut words = line.split(|&byte| byte == b' ');
-    let (Some(b"user"), Some(name)) = (words.next(), words.next()) else { return Err(Problem::NoUser) };
-    let shown = || String::from_utf8_lossy(name).into_owned();
+    let (Some(b"user"), Some(name)) = (words.next(), words.next()) else {
+        return Err(format!("{path}:{number} should start with user keyword followed by the username. "));
+    };
+    let shown = String::from_utf8_lossy(name);
     if !is_name(name) {
-        return Err(Problem::BadName(shown()));
+        return Err(format!("{path}:{number}: username '{shown}' contains invalid characters. "));
     } else if found.contains_key(name) {
-        return Err(Problem::Twice(shown()));
+        return Err(format!("WARNING: Duplicate user '{shown}' found on line {number}. "));
     }
     let mut rights = users.no_rights();
     // Also a user whose rules are wrong must not come twice.
     found.insert(name.to_vec(), users.no_rights());
-    for rule in merge_selectors(words.map(<[u8]>::trim_ascii)).map_err(|_| Problem::Unmatched)? {
-        users
-            .apply(&mut rights, table, &rule)
-            .map_err(|error| Problem::Rule(String::from_utf8_lossy(&rule).into_owned(), error))?;
+    let rules = merge_selectors(words.map(<[u8]>::trim_ascii));
+    for rule in rules.map_err(|_| format!("{path}:{number}: Unmatched parenthesis in selector definition."))? {
+        users.apply(&mut rights, table, &rule).map_err(|error| match error {
+            RuleError::UnknownCommand => {
+                let rule = String::from_utf8_lossy(&rule);
+                format!("{path}:{number}: Error in applying operation '{rule}': {error}. ")
+            }
+            _ => format!("{path}:{number}: {error}. "),
+        })?;
     }
     found.insert(name.to_vec(), rights);
     Ok(())

@@ -4,10 +4,11 @@ use std::hint::black_box;
 
 use crate::formats::sha256;
 use crate::users::glances::Glances;
+use crate::users::rule_error::RuleError;
 use crate::users::selector::Selector;
 
 /// The rules of a user. They do not change; a user gets others instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     pub(super) is_on: bool,
     /// Whether any password will do.
@@ -27,15 +28,7 @@ pub struct Rights {
 impl Rights {
     /// Those of a user that is new: none. `all_channels`: `acl-pubsub-default`; `len`: how many commands there are.
     pub(crate) fn none(len: usize, all_channels: bool) -> Self {
-        Self {
-            is_on: false,
-            no_password: false,
-            sanitizes: true,
-            passwords: Vec::new(),
-            selectors: vec![Selector::none(len, all_channels)],
-            is_unrestricted: false,
-            glances: Glances::default(),
-        }
+        Self { sanitizes: true, selectors: vec![Selector::none(len, all_channels)], ..Self::default() }
     }
 
     /// All rights, without a password.
@@ -69,9 +62,10 @@ impl Rights {
         }
     }
 
-    pub(super) fn remove_password(&mut self, digest: &[u8]) -> bool {
-        let at = self.passwords.iter().position(|known| **known == *digest);
-        at.is_some_and(|at| !self.passwords.remove(at).is_empty())
+    pub(super) fn remove_password(&mut self, digest: &[u8]) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|known| **known == *digest).ok_or(RuleError::NoSuchPassword)?;
+        self.passwords.remove(at);
+        Ok(())
     }
 
     /// What is allowed at a glance.

@@ -44,17 +44,13 @@ impl Rights {
         match rule {
             [b'>', password @ ..] => self.add_password(sha256::hex(password).as_bytes()),
             [b'#', digest @ ..] => self.add_password(checked_digest(digest)?),
-            [b'<', password @ ..] => self.drop_password(sha256::hex(password).as_bytes())?,
-            [b'!', digest @ ..] => self.drop_password(checked_digest(digest)?)?,
+            [b'<', password @ ..] => self.remove_password(sha256::hex(password).as_bytes())?,
+            [b'!', digest @ ..] => self.remove_password(checked_digest(digest)?)?,
             [b'(', rules @ .., b')'] => self.selectors.push(selector(table, rules, all_channels)?),
             rule => self.selectors[0].apply(table, rule)?,
         }
         self.look();
         Ok(())
-    }
-
-    fn drop_password(&mut self, digest: &[u8]) -> Result<(), RuleError> {
-        self.remove_password(digest).then_some(()).ok_or(RuleError::NoSuchPassword)
     }
 
     /// Completes the rights, which do not change any more.
@@ -90,22 +86,10 @@ impl Selector {
     pub(crate) fn apply(&mut self, table: &CommandTable, rule: &[u8]) -> Result<(), RuleError> {
         match rule.to_ascii_lowercase().as_slice() {
             b"" => {}
-            b"allkeys" | b"~*" => {
-                self.all_keys = true;
-                self.keys.clear();
-            }
-            b"resetkeys" => {
-                self.all_keys = false;
-                self.keys.clear();
-            }
-            b"allchannels" | b"&*" => {
-                self.all_channels = true;
-                self.channels.clear();
-            }
-            b"resetchannels" => {
-                self.all_channels = false;
-                self.channels.clear();
-            }
+            b"allkeys" | b"~*" => (self.all_keys, self.keys) = (true, Vec::new()),
+            b"resetkeys" => (self.all_keys, self.keys) = (false, Vec::new()),
+            b"allchannels" | b"&*" => (self.all_channels, self.channels) = (true, Vec::new()),
+            b"resetchannels" => (self.all_channels, self.channels) = (false, Vec::new()),
             b"allcommands" | b"+@all" => self.commands.set_all(true),
             b"nocommands" | b"-@all" => self.commands.set_all(false),
             _ => return self.apply_to_one(table, rule),

@@ -331,25 +331,13 @@ impl Dict {
         self.iter().nth(random.below(self.len))
     }
 
-    /// Prefetches what a look-up of `hash` reads first. O(1).
-    #[inline]
-    pub(crate) fn prefetch_segment(&self, hash: u64) {
-        let placing = self.spread.guess(hash);
-        crate::keyspace::bucket::prefetch(&self.segments[self.id_of(placing)]);
-    }
-
-    /// Prefetches the part of the segment's index for `hash`; the segment is in the cache. O(1).
-    #[inline]
-    pub(crate) fn prefetch_index(&self, hash: u64) {
-        let placing = self.spread.guess(hash);
-        self.segments[self.id_of(placing)].prefetch_group(placing);
-    }
-
-    /// Prefetches the likely record; the index is in the cache. O(1).
-    #[inline]
-    pub(crate) fn prefetch_record(&self, hash: u64) {
-        let placing = self.spread.guess(hash);
-        self.segments[self.id_of(placing)].prefetch_record(placing);
+    /// Prefetches what looking up some hashes reads, step by step for all of them. O(hashes).
+    pub(crate) fn prefetch(&self, hashes: &[u64]) {
+        let placings = || hashes.iter().map(|&hash| self.spread.guess(hash));
+        placings().for_each(|placing| crate::keyspace::bucket::prefetch(&self.segments[self.id_of(placing)]));
+        // A segment that is in the cache leads to its index, and that to the likely record.
+        placings().for_each(|placing| self.segments[self.id_of(placing)].prefetch_group(placing));
+        placings().for_each(|placing| self.segments[self.id_of(placing)].prefetch_record(placing));
     }
 
     /// Bytes allocated. O(segments).

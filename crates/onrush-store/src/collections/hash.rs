@@ -2,6 +2,7 @@
 
 mod fields;
 
+use crate::collections::{enlarge, frozen_form};
 use crate::entries::compact::{Compact, Form, FormMut, embedded};
 use crate::entries::listpack::{self, Elements, element};
 use crate::{CollectionMut, Encoding, Filling, Packed, PairLimits, Random, equal};
@@ -115,6 +116,15 @@ fn append(packed: &mut Packed, name: &[u8], value: &[u8], expiry: Option<i64>) {
     }
 }
 
+/// Sets the time of the field at `at`, in a small form that has room for times.
+fn set_time(packed: &mut Packed, at: usize, expiry: Option<i64>) {
+    let at = element(packed, value_at(packed, at)).end;
+    match expiry {
+        Some(time) => listpack::replace(packed, at, &time.to_le_bytes()),
+        None => listpack::replace(packed, at, &[]),
+    }
+}
+
 /// Gives every field of a small form room for a time.
 fn add_expiries(packed: &mut Packed) {
     let mut wide = Packed::from(&[WITH_EXPIRIES][..]);
@@ -199,14 +209,10 @@ impl Hash {
             add_expiries(packed);
         }
         if let Some((at, _)) = find(packed, name) {
-            let at = value_at(packed, at);
-            listpack::replace(packed, at, value);
+            let value_at = value_at(packed, at);
+            listpack::replace(packed, value_at, value);
             if has_expiries(packed) {
-                let at = element(packed, at).end;
-                match expiry {
-                    Some(time) => listpack::replace(packed, at, &time.to_le_bytes()),
-                    None => listpack::replace(packed, at, &[]),
-                }
+                set_time(packed, at, expiry);
             }
             return false;
         }
@@ -250,19 +256,12 @@ impl Hash {
         for field in self.iter() {
             fields.set(field.name, field.value, field.expiry);
         }
-        self.0 = Compact::large(Box::new(fields));
-        match self.0.form_mut() {
-            FormMut::Large(fields) => fields,
-            FormMut::Packed(_) => unreachable!("made large above"),
-        }
+        enlarge(&mut self.0, fields)
     }
 
     /// A large hash as it is now, to be read, which shares its fields with this one; `None` if it is small. O(fields / 500).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
-        match self.0.form_mut() {
-            FormMut::Large(fields) => Some(Hash(Compact::large(Box::new(fields.freeze())))),
-            FormMut::Packed(_) => None,
-        }
+        frozen_form(&mut self.0, Fields::freeze).map(Hash)
     }
 
     pub(crate) fn thaw(&mut self) {
@@ -291,22 +290,15 @@ impl Hash {
                 true
             }
             FormMut::Packed(packed) => {
-                if find(packed, name).is_none() {
-                    return false;
+                let Some((_, Field { expiry: old, .. })) = find(packed, name) else { return false };
+                if old == expiry {
+                    return true;
                 }
                 if !has_expiries(packed) {
-                    if expiry.is_none() {
-                        return true;
-                    }
                     add_expiries(packed);
                 }
                 if let Some((at, _)) = find(packed, name) {
-                    let value = value_at(packed, at);
-                    let at = element(packed, value).end;
-                    match expiry {
-                        Some(time) => listpack::replace(packed, at, &time.to_le_bytes()),
-                        None => listpack::replace(packed, at, &[]),
-                    }
+                    set_time(packed, at, expiry);
                 }
                 true
             }
@@ -397,10 +389,8 @@ impl Hash {
 
     /// Brings what looking up some fields needs into the cache, step by step for all of them.
     pub fn prefetch(&self, hashes: &[u64]) {
-        if let Some(Fields { dict, .. }) = self.0.prefetch() {
-            hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
-            hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
-            hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
+        if let Some(fields) = self.0.prefetch() {
+            fields.dict.prefetch(hashes);
         }
     }
 }

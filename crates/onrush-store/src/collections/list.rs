@@ -5,6 +5,7 @@ mod run;
 
 use std::sync::Arc;
 
+use crate::collections::frozen_form;
 use crate::entries::compact::{Compact, Form, FormMut, embedded};
 use crate::entries::listpack::{self, Elements, element};
 use crate::strings::int::parse_int;
@@ -134,10 +135,7 @@ impl List {
 
     /// A large list as it is now, which shares its elements with this one; `None` if it is small. O(chunks).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
-        match self.0.form_mut() {
-            FormMut::Large(chunks) => Some(List(Compact::large(Box::new(chunks.freeze())))),
-            FormMut::Packed(_) => None,
-        }
+        frozen_form(&mut self.0, Chunks::freeze).map(List)
     }
 
     pub(crate) fn thaw(&mut self) {

@@ -3,6 +3,7 @@
 mod intset;
 
 use crate::collections::dict::{self, Dict};
+use crate::collections::{enlarge, frozen_form};
 use crate::entries::compact::{Compact, Form, FormMut, embedded};
 use crate::entries::listpack::{self, Elements};
 use crate::strings::int::parse_int;
@@ -125,10 +126,7 @@ impl Set {
 
     /// A large set as it is now, which shares its members with this one; `None` if it is small. O(members / 500).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
-        match self.0.form_mut() {
-            FormMut::Large(dict) => Some(Set(Compact::large(Box::new(dict.freeze())))),
-            FormMut::Packed(_) => None,
-        }
+        frozen_form(&mut self.0, Dict::freeze).map(Set)
     }
 
     pub(crate) fn thaw(&mut self) {
@@ -239,7 +237,7 @@ impl Set {
             for (hash, candidate) in hashes.iter_mut().zip(&candidates[from..to]) {
                 *hash = member_hash(candidate.as_ref());
             }
-            prefetch(dict, &hashes[..to - from]);
+            dict.prefetch(&hashes[..to - from]);
             for (at, hash) in (from..to).zip(hashes) {
                 if dict.get_hashed(hash, candidates[at].as_ref()).is_some() == members {
                     candidates.swap(kept, at);
@@ -254,7 +252,7 @@ impl Set {
     /// Prefetches what looking up some members reads. O(members looked up).
     pub fn prefetch(&self, hashes: &[u64]) {
         if let Some(dict) = self.0.prefetch() {
-            prefetch(dict, hashes);
+            dict.prefetch(hashes);
         }
     }
 
@@ -367,11 +365,7 @@ impl Set {
         for member in self.iter() {
             dict.insert(member.to_bytes(&mut itoa::Buffer::new()), &[]);
         }
-        self.0 = Compact::large(Box::new(dict));
-        match self.0.form_mut() {
-            FormMut::Large(dict) => dict,
-            FormMut::Packed(_) => unreachable!("made large above"),
-        }
+        enlarge(&mut self.0, dict)
     }
 
     /// Removes a member; returns whether it was one. Amortised O(1), of a small set O(members).
@@ -382,21 +376,18 @@ impl Set {
         };
         match small(packed) {
             Small::Empty => false,
-            Small::Integers(_) => match parse_int(member).map(|n| intset::search(packed, n)) {
-                Some(Ok(index)) => {
-                    intset::remove_at(packed, index);
-                    true
-                }
-                _ => false,
-            },
-            Small::Listpack(_) => match position(packed, member) {
-                Some(at) => {
-                    let end = listpack::element(packed, at).end;
-                    packed.remove(at..end);
-                    true
-                }
-                None => false,
-            },
+            Small::Integers(_) => {
+                let found = parse_int(member).map(|n| intset::search(packed, n));
+                let Some(Ok(index)) = found else { return false };
+                intset::remove_at(packed, index);
+                true
+            }
+            Small::Listpack(_) => {
+                let Some(at) = position(packed, member) else { return false };
+                let end = listpack::element(packed, at).end;
+                packed.remove(at..end);
+                true
+            }
         }
     }
 
@@ -432,13 +423,6 @@ impl Set {
             }
         }
     }
-}
-
-/// Brings what looking up some members needs into the cache, step by step for all of them.
-fn prefetch(dict: &Dict, hashes: &[u64]) {
-    hashes.iter().for_each(|&hash| dict.prefetch_segment(hash));
-    hashes.iter().for_each(|&hash| dict.prefetch_index(hash));
-    hashes.iter().for_each(|&hash| dict.prefetch_record(hash));
 }
 
 /// The members of a set.

@@ -8,6 +8,7 @@ mod tree;
 
 use std::ops::Bound;
 
+use crate::collections::{enlarge, frozen_form};
 use crate::entries::compact::{Compact, Form, FormMut, embedded};
 use crate::entries::listpack::{Prefix, element};
 use crate::{Encoding, Filling, Packed, PairLimits, equal};
@@ -265,13 +266,8 @@ impl SortedSet {
     /// A frozen copy of a large sorted set's order, which shares its members; members cannot be found there by name.
     /// `None` if the set is small. O(members / 3,000).
     pub(crate) fn freeze(&mut self) -> Option<Self> {
-        match self.0.form_mut() {
-            FormMut::Large(large) => {
-                let frozen = Large { tree: large.tree.freeze(), places: Places::new() };
-                Some(SortedSet(Compact::large(Box::new(frozen))))
-            }
-            FormMut::Packed(_) => None,
-        }
+        let freeze = |large: &mut Large| Large { tree: large.tree.freeze(), places: Places::new() };
+        frozen_form(&mut self.0, freeze).map(SortedSet)
     }
 
     pub(crate) fn thaw(&mut self) {
@@ -285,24 +281,18 @@ impl SortedSet {
         for (member, score) in self.iter() {
             large.set_score(member, score);
         }
-        self.0 = Compact::large(Box::new(large));
-        match self.0.form_mut() {
-            FormMut::Large(large) => large,
-            FormMut::Packed(_) => unreachable!("made large above"),
-        }
+        enlarge(&mut self.0, large)
     }
 
     /// Removes a member; returns whether it was there. O(log members), of a small one O(members).
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.0.form_mut() {
             FormMut::Large(large) => large.remove(member),
-            FormMut::Packed(packed) => match find(packed, member) {
-                Some((at, _)) => {
-                    remove_at(packed, at);
-                    true
-                }
-                None => false,
-            },
+            FormMut::Packed(packed) => {
+                let Some((at, _)) = find(packed, member) else { return false };
+                remove_at(packed, at);
+                true
+            }
         }
     }
 

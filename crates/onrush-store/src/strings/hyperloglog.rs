@@ -14,6 +14,8 @@
 //! seen in the others, plus one. The estimator is Otmar Ertl's (*New cardinality estimation algorithms for HyperLogLog
 //! sketches*, 2017), which needs no correction at either end.
 
+use std::ops::Range;
+
 /// Registers of a HyperLogLog.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 14;
@@ -26,7 +28,7 @@ const MAGIC: &[u8] = b"HYLL";
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 /// Where the estimate is, and its byte that says whether it is current.
-const ESTIMATE: std::ops::Range<usize> = 8..16;
+const ESTIMATE: Range<usize> = 8..16;
 const OUT_OF_DATE: u8 = 0x80;
 /// The greatest value of a register in a sparse one.
 const SPARSE_VALUE_MAX: u8 = 32;
@@ -142,6 +144,20 @@ pub fn invalidate(bytes: &mut [u8]) {
     bytes[ESTIMATE.end - 1] |= OUT_OF_DATE;
 }
 
+/// Shows which registers of a sparse HyperLogLog have which value, run by run. It is corrupt unless these are all registers.
+fn each_run(bytes: &[u8], mut show: impl FnMut(Range<usize>, u8)) -> Result<(), Corrupt> {
+    let mut index = 0;
+    for run in runs(bytes) {
+        let Run { value, len, .. } = run?;
+        if index + len > REGISTERS {
+            return Err(Corrupt);
+        }
+        show(index..index + len, value);
+        index += len;
+    }
+    if index == REGISTERS { Ok(()) } else { Err(Corrupt) }
+}
+
 /// The runs of a sparse HyperLogLog, with an error at a run cut off.
 pub fn runs(bytes: &[u8]) -> impl Iterator<Item = Result<Run, Corrupt>> {
     let mut rest = &bytes[HEADER_LEN..];
@@ -162,13 +178,13 @@ pub fn runs(bytes: &[u8]) -> impl Iterator<Item = Result<Run, Corrupt>> {
 /// # Errors
 /// [`Corrupt`]
 pub fn add(bytes: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, Corrupt> {
-    let Shown { index, value } = show(element);
+    let (index, value) = show(element);
     raise(bytes, index, value, sparse_len_max)
 }
 
 /// As [`add`], for a dense HyperLogLog, which keeps its length.
 pub fn add_dense(bytes: &mut [u8], element: &[u8]) -> bool {
-    let Shown { index, value } = show(element);
+    let (index, value) = show(element);
     raise_dense(bytes, index, value)
 }
 
@@ -273,20 +289,11 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     let mut dense = vec![0; DENSE_LEN];
     dense[..HEADER_LEN].copy_from_slice(&bytes[..HEADER_LEN]);
     dense[MAGIC.len()] = DENSE;
-    let mut index = 0;
-    for run in runs(bytes) {
-        let run = run?;
-        if index + run.len > REGISTERS {
-            return Err(Corrupt);
+    each_run(bytes, |registers, value| {
+        if value > 0 {
+            registers.for_each(|index| _ = raise_dense(&mut dense, index, value));
         }
-        if run.value > 0 {
-            (index..index + run.len).for_each(|index| _ = raise_dense(&mut dense, index, run.value));
-        }
-        index += run.len;
-    }
-    if index != REGISTERS {
-        return Err(Corrupt);
-    }
+    })?;
     dense[ESTIMATE].copy_from_slice(&bytes[ESTIMATE]);
     *bytes = dense;
     Ok(true)
@@ -325,14 +332,9 @@ impl Registers {
             }
             return Ok(());
         }
-        let mut index = 0;
-        for run in runs(bytes) {
-            let run = run?;
-            let registers = self.0.get_mut(index..index + run.len).ok_or(Corrupt)?;
-            registers.iter_mut().for_each(|register| *register = run.value.max(*register));
-            index += run.len;
-        }
-        if index == REGISTERS { Ok(()) } else { Err(Corrupt) }
+        each_run(bytes, |registers, value| {
+            self.0[registers].iter_mut().for_each(|register| *register = value.max(*register));
+        })
     }
 
     /// The registers' values.
@@ -410,19 +412,11 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// The effect of an element: a least value for one register.
-struct Shown {
-    /// The register's index.
-    index: usize,
-    /// The value that it must have at least.
-    value: u8,
-}
-
-/// The effect of an element.
-fn show(element: &[u8]) -> Shown {
+/// The effect of an element: a register's index, and the value that it must have at least.
+fn show(element: &[u8]) -> (usize, u8) {
     let hash = murmur_hash_64a(element, SEED);
     let run = (hash >> INDEX_BITS | 1 << RUN_BITS).trailing_zeros() + 1;
-    Shown { index: (hash & (REGISTERS as u64 - 1)) as usize, value: run as u8 }
+    ((hash & (REGISTERS as u64 - 1)) as usize, run as u8)
 }
 
 /// Austin Appleby's MurmurHash64A (public domain), reading words as little-endian.

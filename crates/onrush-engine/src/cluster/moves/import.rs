@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use onrush_cluster::slots::{SlotSet, ranges_text};
 
+use crate::cluster::clustering::Clustering;
 use crate::cluster::hearing::{HIDDEN_PREFIX, tell_of_slots};
 use crate::cluster::moves::job::{Job, Side, Stage};
 use crate::ctx::Engine;
@@ -15,6 +16,7 @@ use crate::ctx::Engine;
 /// See the module's text. When it is dropped before the slots are taken over, the move has failed.
 pub struct Importing {
     engine: &'static Engine,
+    cluster: &'static Clustering,
     pub(crate) name: String,
     pub(crate) slots: SlotSet,
     pub(crate) source: String,
@@ -55,7 +57,7 @@ impl Importing {
         cluster.moves.hide(&slots, true);
         // Dropped, it ends the move.
         let (name, source) = (name.to_owned(), source.to_owned());
-        let begun = Self { engine, name, slots, source, failed, prepared: None };
+        let begun = Self { engine, cluster, name, slots, source, failed, prepared: None };
         // Whoever deletes keys of a slot that has gone has noted that before, or finds the slot hidden from now on.
         let leaving = begun.slots.iter().find(|slot| cluster.moves.is_leaving(*slot));
         leaving.map_or(Ok(begun), |slot| Err(still_here(slot)))
@@ -63,9 +65,7 @@ impl Importing {
 
     /// The source was heard of.
     pub(crate) fn note_heard(&self) {
-        if let Some(cluster) = &self.engine.cluster {
-            cluster.moves.note_heard(&self.name, Side::Import, now_s(self.engine));
-        }
+        self.cluster.moves.note_heard(&self.name, Side::Import, now_s(self.engine));
     }
 
     /// The source is told that all that it has sent is executed.
@@ -92,10 +92,8 @@ impl Importing {
 
     /// The slots are this node's.
     pub(crate) fn is_taken(&self) {
-        if let Some(cluster) = &self.engine.cluster {
-            cluster.moves.set_stage(&self.name, Side::Import, Stage::Done, "", now_s(self.engine));
-            cluster.moves.hide(&self.slots, false);
-        }
+        self.cluster.moves.set_stage(&self.name, Side::Import, Stage::Done, "", now_s(self.engine));
+        self.cluster.moves.hide(&self.slots, false);
     }
 }
 
@@ -129,9 +127,7 @@ fn now_s(engine: &Engine) -> i64 {
 
 impl Drop for Importing {
     fn drop(&mut self) {
-        if let Some(cluster) = &self.engine.cluster {
-            cluster.moves.end_import(&self.name, CLOSED);
-        }
+        self.cluster.moves.end_import(&self.name, CLOSED);
     }
 }
 

@@ -20,10 +20,9 @@ use std::time::Duration;
 use onrush_cluster::slots::{SLOTS, SlotSet};
 use parking_lot::{Condvar, Mutex};
 
+use crate::cluster::slot_bits::SlotBits;
 use crate::ctx::Engine;
 use job::{Job, Side, Stage};
-
-const WORDS: usize = SLOTS as usize / 64;
 
 /// Moves that may wait or go on at once.
 pub const ACTIVE_MAX: usize = 1024;
@@ -45,7 +44,7 @@ pub struct Moves {
     /// Moves that are over and stay in the list (`cluster-slot-migration-log-max-len`).
     pub over_max: AtomicUsize,
     /// Slots whose keys no client sees yet.
-    hidden: Box<[AtomicU64; WORDS]>,
+    hidden: SlotBits,
     has_hidden: AtomicBool,
     /// Taken by who hides or shows slots: whether some are hidden must not be told late.
     hiding: Mutex<()>,
@@ -69,7 +68,7 @@ impl Default for Moves {
             jobs: Mutex::default(),
             changed: Condvar::new(),
             over_max: AtomicUsize::new(1000),
-            hidden: Box::new([const { AtomicU64::new(0) }; WORDS]),
+            hidden: SlotBits::default(),
             has_hidden: AtomicBool::new(false),
             hiding: Mutex::default(),
             hidden_version: AtomicU64::new(0),
@@ -224,7 +223,7 @@ impl Moves {
     /// Whether clients do not see the keys of a slot: they come from another node, and are not all here.
     #[inline]
     pub fn hides(&self, slot: u16) -> bool {
-        self.hidden[usize::from(slot / 64)].load(Relaxed) >> (slot % 64) & 1 != 0
+        self.hidden.has(slot)
     }
 
     /// Whether it hides any.
@@ -241,16 +240,8 @@ impl Moves {
     /// Hides slots, or shows them again.
     pub fn hide(&self, slots: &SlotSet, is_hidden: bool) {
         let _alone = self.hiding.lock();
-        for slot in slots.iter() {
-            let (word, bit) = (&self.hidden[usize::from(slot / 64)], 1 << (slot % 64));
-            if is_hidden {
-                word.fetch_or(bit, Relaxed)
-            } else {
-                word.fetch_and(!bit, Relaxed)
-            };
-        }
-        let any = self.hidden.iter().any(|word| word.load(Relaxed) != 0);
-        self.has_hidden.store(any, Relaxed);
+        slots.iter().for_each(|slot| self.hidden.set(slot, is_hidden));
+        self.has_hidden.store(!self.hidden.is_empty(), Relaxed);
         self.hidden_version.fetch_add(1, Relaxed);
     }
 

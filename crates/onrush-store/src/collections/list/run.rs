@@ -30,6 +30,18 @@ impl Default for Lens {
     }
 }
 
+impl Lens {
+    /// Changes the list of lengths, if there is one.
+    #[inline(always)]
+    fn change(&mut self, narrow: impl FnOnce(&mut VecDeque<u8>), wide: impl FnOnce(&mut VecDeque<u16>)) {
+        match self {
+            Lens::Same(_) => {}
+            Lens::Narrow(lens) => narrow(lens),
+            Lens::Wide(lens) => wide(lens),
+        }
+    }
+}
+
 /// Some hundred elements of at most [`ELEMENT_LEN_MAX`] bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
@@ -75,11 +87,7 @@ impl Run {
             self.start = 0;
         }
         shrink(&mut self.bytes);
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => lens.shrink_to_fit(),
-            Lens::Wide(lens) => lens.shrink_to_fit(),
-        }
+        self.lens.change(VecDeque::shrink_to_fit, VecDeque::shrink_to_fit);
     }
 
     pub(super) fn size_bytes(&self) -> usize {
@@ -180,11 +188,7 @@ impl Run {
     pub(super) fn push_back(&mut self, element: &[u8], listpack_bytes: usize) {
         self.listpack_bytes += listpack_bytes as u32;
         self.widen(element.len());
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => lens.push_back(element.len() as u8),
-            Lens::Wide(lens) => lens.push_back(element.len() as u16),
-        }
+        self.lens.change(|lens| lens.push_back(element.len() as u8), |lens| lens.push_back(element.len() as u16));
         if self.bytes.len() + element.len() > self.bytes.capacity() {
             self.make_room(element.len());
         }
@@ -208,11 +212,7 @@ impl Run {
     pub(super) fn push_front(&mut self, element: &[u8], listpack_bytes: usize) {
         self.listpack_bytes += listpack_bytes as u32;
         self.widen(element.len());
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => lens.push_front(element.len() as u8),
-            Lens::Wide(lens) => lens.push_front(element.len() as u16),
-        }
+        self.lens.change(|lens| lens.push_front(element.len() as u8), |lens| lens.push_front(element.len() as u16));
         if (self.start as usize) < element.len() {
             self.make_front_room(element.len());
         }
@@ -236,11 +236,7 @@ impl Run {
         self.listpack_bytes -= listpack_bytes as u32;
         self.start += self.len_of(0) as u32;
         self.count -= 1;
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => _ = lens.pop_front(),
-            Lens::Wide(lens) => _ = lens.pop_front(),
-        }
+        self.lens.change(|lens| _ = lens.pop_front(), |lens| _ = lens.pop_front());
     }
 
     pub(super) fn pop_back(&mut self, listpack_bytes: usize) {
@@ -248,11 +244,7 @@ impl Run {
         let len = self.len_of(self.len() - 1);
         self.bytes.truncate(self.bytes.len() - len);
         self.count -= 1;
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => _ = lens.pop_back(),
-            Lens::Wide(lens) => _ = lens.pop_back(),
-        }
+        self.lens.change(|lens| _ = lens.pop_back(), |lens| _ = lens.pop_back());
     }
 
     /// Inserts an element in front of the one at `index`; there is room. O(run).
@@ -260,11 +252,8 @@ impl Run {
         self.listpack_bytes += listpack_bytes as u32;
         let at = self.offset_of(index);
         self.widen(element.len());
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => lens.insert(index, element.len() as u8),
-            Lens::Wide(lens) => lens.insert(index, element.len() as u16),
-        }
+        self.lens
+            .change(|lens| lens.insert(index, element.len() as u8), |lens| lens.insert(index, element.len() as u16));
         self.bytes.splice(at..at, element.iter().copied());
         self.count += 1;
     }
@@ -275,11 +264,7 @@ impl Run {
         let at = self.offset_of(index);
         self.bytes.drain(at..at + self.len_of(index));
         self.count -= 1;
-        match &mut self.lens {
-            Lens::Same(_) => {}
-            Lens::Narrow(lens) => _ = lens.remove(index),
-            Lens::Wide(lens) => _ = lens.remove(index),
-        }
+        self.lens.change(|lens| _ = lens.remove(index), |lens| _ = lens.remove(index));
     }
 
     /// Takes out the elements from `index` on. O(run).

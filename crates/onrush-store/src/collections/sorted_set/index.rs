@@ -172,14 +172,13 @@ impl Index {
         {
             next = self.next(hash, at);
         }
+        debug_assert!(next.is_some(), "every member is in the index");
         next
     }
 
     /// Changes a member's place. Two members with the same hash at the same place are interchangeable. O(1).
     pub(super) fn change(&mut self, hash: u32, from: Place, to: Place) {
-        let at = self.slot_of(hash, from);
-        debug_assert!(at.is_some(), "every member is in the index");
-        if let Some(at) = at {
+        if let Some(at) = self.slot_of(hash, from) {
             self.set(at, to);
         }
     }
@@ -236,9 +235,7 @@ impl Index {
 
     /// Removes a member that is at a place. O(1).
     pub(super) fn remove(&mut self, hash: u32, place: Place) {
-        let at = self.slot_of(hash, place);
-        debug_assert!(at.is_some(), "every member is in the index");
-        if let Some(at) = at {
+        if let Some(at) = self.slot_of(hash, place) {
             self.remove_at(at);
         }
     }
