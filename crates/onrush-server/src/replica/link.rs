@@ -1,6 +1,6 @@
 //! The connection of a replica to its primary: bytes, lines, and how long it is silent.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
@@ -27,15 +27,19 @@ const READ_LEN_MAX: usize = 256 << 10;
 const KEPT_LEN_MAX: usize = 4 << 20;
 
 /// Why a link has ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     /// The server gets another role.
+    #[error("interrupted")]
     Interrupted,
     /// The primary wants to be asked again later.
+    #[error("{0}")]
     Later(String),
     /// The replica that is to take over does not want to.
+    #[error("{0}")]
     Refused(String),
     /// Something went wrong.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -46,15 +50,6 @@ impl End {
             ErrorKind::UnexpectedEof => Self::Failed(format!("{doing}: the primary has closed the connection")),
             ErrorKind::TimedOut => Self::Failed(format!("{doing}: the primary is silent for repl-timeout")),
             _ => Self::Failed(format!("{doing}: {error}")),
-        }
-    }
-}
-
-impl Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Later(why) | Self::Refused(why) | Self::Failed(why) => f.write_str(why),
         }
     }
 }
