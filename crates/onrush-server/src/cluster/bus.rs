@@ -57,12 +57,12 @@ const SERVES_WITHIN: Duration = Duration::from_millis(200);
 /// Runs the bus. Ends with the process.
 pub(super) fn run(
     server: &'static Server,
+    clustering: &'static Clustering,
     listeners: Vec<TcpListener>,
     file: Arc<NodesFile>,
     bell: Arc<Notify>,
     slots: Slots,
 ) {
-    let Some(clustering) = &server.cluster else { return };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -96,7 +96,7 @@ impl Bus {
             self.perform().await;
             tokio::time::sleep(LOADING_LOOK).await;
         }
-        super::moves::recover(self.server);
+        super::moves::recover(self.server, self.clustering);
         self.claim_slots();
         for listener in listeners {
             self.listen(listener);
@@ -204,7 +204,7 @@ impl Bus {
                         state.received(id, &message, now, facts);
                         state.knows_other_end(id)
                     });
-                    link.set_known(knows);
+                    link.is_known.store(knows, Relaxed);
                 }
             }
             Event::Closed(id, why) => {
@@ -217,7 +217,7 @@ impl Bus {
     }
 
     fn keep(&mut self, id: LinkId, link: Link) {
-        self.clustering.queues.lock().insert(id, link.queued_counter());
+        self.clustering.queues.lock().insert(id, Arc::clone(&link.queued));
         self.links.insert(id, link);
     }
 
@@ -403,7 +403,7 @@ impl Bus {
             self.with(|state, now, _| state.closed(id, now));
             return;
         }
-        let to = Destination { address: SocketAddr::new(ip, port), from: None, tls, timeout };
+        let to = Destination { address: SocketAddr::new(ip, port), tls, timeout };
         let link = Link::connect(id, to, self.events.clone());
         self.keep(id, link);
     }
@@ -415,7 +415,7 @@ impl Bus {
         };
         let Some(link) = self.links.get(&id) else { return };
         link.send(bytes);
-        if link.queued() > limit {
+        if link.queued.load(Relaxed) > limit {
             self.clustering.links_over_limit.fetch_add(1, Relaxed);
             tracing::warn!("A link of the cluster is closed: more than {limit} bytes wait for its node");
             self.forget(id);

@@ -77,6 +77,7 @@ const OTHERS: &str = "the slots have got another owner";
 /// See the module's text.
 pub(super) struct Export {
     server: &'static Server,
+    cluster: &'static Clustering,
     job: Job,
     slots: Vec<u16>,
     feed: Arc<Feed>,
@@ -93,9 +94,10 @@ impl Export {
     ///
     /// # Errors
     /// It is not possible any more.
-    pub(super) fn new(server: &'static Server, job: Job) -> Result<Self, String> {
+    pub(super) fn new(server: &'static Server, cluster: &'static Clustering, job: Job) -> Result<Self, String> {
         let export = Self {
             server,
+            cluster,
             slots: job.slots(),
             job,
             feed: Arc::default(),
@@ -151,15 +153,13 @@ impl Export {
         &self,
         look: impl FnOnce(&mut onrush_engine::cluster::node::State) -> Result<R, String>,
     ) -> Result<R, String> {
-        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
-        let mut state = cluster.node.lock().map_err(|_| "the node has not begun".to_owned())?;
+        let mut state = self.cluster.node.lock().map_err(|_| "the node has not begun".to_owned())?;
         look(&mut state)
     }
 
     /// Whether it may go on.
     fn check(&self) -> Result<(), String> {
-        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
-        if cluster.moves.is_cancelled(&self.job.name) {
+        if self.cluster.moves.is_cancelled(&self.job.name) {
             return Err("a client wants it to end".to_owned());
         }
         let checked = self.with(|state| state.cluster.check_export(&self.slots, &self.job.target));
@@ -167,15 +167,11 @@ impl Export {
     }
 
     fn set_stage(&self, stage: Stage) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.set_stage(&self.job.name, Side::Export, stage, "", now_s(self.server));
-        }
+        self.cluster.moves.set_stage(&self.job.name, Side::Export, stage, "", now_s(self.server));
     }
 
     fn note_heard(&self) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.note_heard(&self.job.name, Side::Export, now_s(self.server));
-        }
+        self.cluster.moves.note_heard(&self.job.name, Side::Export, now_s(self.server));
     }
 
     async fn establish(&self, target: &mut Target) -> Result<(), String> {
@@ -214,10 +210,8 @@ impl Export {
 
     /// The slots may be the target's from here on.
     fn leave(&self) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.leave(&self.slots, true);
-            note_marks(self.server);
-        }
+        self.cluster.moves.leave(&self.slots, true);
+        note_marks(self.server);
     }
 
     /// Slots that are cut together.
@@ -318,9 +312,7 @@ impl Export {
                 tokio::time::sleep(LOOK).await;
             }
             // To give slots away is to write that down.
-            let is_failing =
-                || self.server.cluster.as_ref().is_some_and(|cluster| cluster.is_file_failing.load(Relaxed));
-            while is_failing() || !self.hold() {
+            while self.cluster.is_file_failing.load(Relaxed) || !self.hold() {
                 // A script takes long, or the disk is full.
                 self.release();
                 self.check()?;
@@ -392,9 +384,7 @@ impl Export {
     fn reserve(&self) -> Result<bool, String> {
         let facts = Facts(self.server.engine());
         let is_ready = self.with(|state| state.cluster.reserve_hand_over(facts.now(), &facts))?;
-        if let Some(cluster) = &self.server.cluster {
-            cluster.node.wake();
-        }
+        self.cluster.node.wake();
         Ok(is_ready)
     }
 
@@ -484,20 +474,16 @@ impl Export {
             state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
             state.cluster.end_hand_over();
             // Whatever the bus waits for.
-            if let Some(clustering) = &self.server.cluster {
-                clustering.foretell(Arc::new(Routes::of(&state.cluster)));
-            }
+            self.cluster.foretell(Arc::new(Routes::of(&state.cluster)));
             Ok(())
         })?;
-        let Some(cluster) = &self.server.cluster else { return Ok(()) };
-        cluster.node.wake();
-        wait_for_routes(cluster, || !self.slots.iter().any(|slot| cluster.routes().own.has(*slot)));
+        self.cluster.node.wake();
+        wait_for_routes(self.cluster, || !self.slots.iter().any(|slot| self.cluster.routes().own.has(*slot)));
         Ok(())
     }
 
     /// The slots stay here, and clients go on when that is saved: the target may have them, and come back. `false`: not yet.
     fn keep(&self) -> Result<bool, String> {
-        let Some(cluster) = &self.server.cluster else { return Ok(true) };
         let (facts, is_saved) = (Facts(self.server.engine()), Arc::new(AtomicBool::new(false)));
         let saved = Arc::clone(&is_saved);
         let keeps = self.with(|state| {
@@ -510,9 +496,9 @@ impl Export {
             }
             Ok(keeps)
         })?;
-        cluster.node.wake();
+        self.cluster.node.wake();
         if keeps {
-            wait_for_routes(cluster, || is_saved.load(Acquire));
+            wait_for_routes(self.cluster, || is_saved.load(Acquire));
         }
         Ok(keeps)
     }
@@ -527,16 +513,15 @@ impl Export {
 
     /// Clients go on, but not with slots that have got another owner, nor while the cluster is down, whatever the routes say so far.
     fn refuse_what_has_gone(&self) {
-        let Some(cluster) = &self.server.cluster else { return };
         let _ = self.with(|state| {
             if state.cluster.own_among(&self.slots) < self.slots.len() || !state.cluster.is_up() {
-                cluster.foretell(Arc::new(Routes::of(&state.cluster)));
+                self.cluster.foretell(Arc::new(Routes::of(&state.cluster)));
                 // The bus makes new ones, which these give way to.
                 state.cluster.tell_replicas_again();
             }
             Ok(())
         });
-        cluster.node.wake();
+        self.cluster.node.wake();
     }
 
     /// It is clear whose the slots are.
@@ -578,16 +563,13 @@ impl Drop for Export {
         self.release();
         self.end_hand_over();
         self.feed.close();
-        if let Some(cluster) = &self.server.cluster {
-            // Those that have gone keep the mark until their keys are deleted; without keys, nobody comes to that.
-            let is_empty =
-                |slot: u16| self.server.keyspace.db(0).is_some_and(|db| db.shard(usize::from(slot)).is_empty());
-            let own = |slot: u16| self.with(|state| Ok(state.cluster.own_among(&[slot]) > 0)).unwrap_or(true);
-            let stay: Vec<u16> = self.slots.iter().copied().filter(|slot| is_empty(*slot) || own(*slot)).collect();
-            if !stay.is_empty() {
-                cluster.moves.leave(&stay, false);
-                note_marks(self.server);
-            }
+        // Those that have gone keep the mark until their keys are deleted; without keys, nobody comes to that.
+        let is_empty = |slot: u16| self.server.keyspace.db(0).is_some_and(|db| db.shard(usize::from(slot)).is_empty());
+        let own = |slot: u16| self.with(|state| Ok(state.cluster.own_among(&[slot]) > 0)).unwrap_or(true);
+        let stay: Vec<u16> = self.slots.iter().copied().filter(|slot| is_empty(*slot) || own(*slot)).collect();
+        if !stay.is_empty() {
+            self.cluster.moves.leave(&stay, false);
+            note_marks(self.server);
         }
         if let Some(underway) = self.server.snapshots.underway()
             && underway.purpose == Purpose::Slots

@@ -71,7 +71,7 @@ impl Target {
             false => None,
         };
         let timeout = link_timeout(&config);
-        let to = Destination { address: SocketAddr::new(ip, port), from: None, tls, timeout };
+        let to = Destination { address: SocketAddr::new(ip, port), tls, timeout };
         let stream = match tokio::time::timeout(timeout, to.connect()).await {
             Ok(stream) => stream.map_err(|error| format!("connecting to the target: {error}"))?,
             Err(_) => return Err("connecting to the target takes too long".to_owned()),
