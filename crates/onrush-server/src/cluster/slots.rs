@@ -342,7 +342,7 @@ fn hold(server: &'static Server, cluster: &Clustering, until_mono_ms: u64) {
 
 /// Gives the server another role, and waits until it has it.
 fn change_role(server: &'static Server, request: Request) {
-    if server.host.replica.wanted().is_none() && server.replication.role.primary().as_ref() == request.primary() {
+    if server.host.replica.wanted().is_none() && server.replication.role.primary() == request.primary {
         return;
     }
     let (tell, told) = channel();

@@ -604,7 +604,7 @@ impl Process for Host {
     }
 
     fn follow(&self, primary: Option<Primary>, done: Done) {
-        self.replica.ask(replica::Request::new(primary), done);
+        self.replica.ask(replica::Request { primary, ..Default::default() }, done);
     }
 
     fn wanted_role(&self) -> Option<Option<Primary>> {

@@ -227,7 +227,11 @@ impl Keeping {
         if self.piece.len() < PIECE_LEN {
             return Ok(());
         }
-        let mut piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_LEN));
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_LEN));
+        self.send(piece)
+    }
+
+    fn send(&self, mut piece: Vec<u8>) -> io::Result<()> {
         loop {
             match self.pieces.try_send(piece) {
                 Ok(()) => return Ok(()),
@@ -241,12 +245,8 @@ impl Keeping {
 
     /// Waits until all is written; returns the file, at its beginning.
     fn finish(mut self) -> io::Result<File> {
-        let mut rest = std::mem::take(&mut self.piece);
-        while let Err(TrySendError::Full(back)) = self.pieces.try_send(rest) {
-            rest = back;
-            self.look()?;
-            std::thread::sleep(LOOK_PERIOD);
-        }
+        let rest = std::mem::take(&mut self.piece);
+        self.send(rest)?;
         (self.pieces, _) = sync_channel(0);
         self.end()
     }

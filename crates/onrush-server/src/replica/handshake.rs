@@ -4,18 +4,8 @@ use onrush_engine::replication::history::Position;
 
 use super::link::{End, Link};
 use crate::config::Config;
+use crate::net::peers::request;
 use crate::process::server::Server;
-
-/// A request as it is sent.
-pub(super) fn request(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
-    for arg in args {
-        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
 
 /// Sends requests together and returns the replies, each of one line.
 fn ask(link: &mut Link, doing: &str, requests: &[Vec<u8>]) -> Result<Vec<String>, End> {

@@ -16,9 +16,9 @@ use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
-use super::handshake::request;
 use super::link::{End, Link};
 use crate::data::replay::{Answers, Failure, NAME_LEN_MAX};
+use crate::net::peers::request;
 use crate::process::server::Server;
 use crate::replicas::link::next_command;
 

@@ -22,7 +22,8 @@ use tokio::task::LocalSet;
 use super::super::slots::note_marks;
 use super::feed::{Feed, FeedOutput};
 use super::now_s;
-use super::target::{Heard, Target, request};
+use super::target::{Heard, Target};
+use crate::net::peers::request;
 use crate::process::server::Server;
 
 /// Slots are cut together as long as they have no more keys than this: what clients change in them waits until the keys are

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::link_timeout;
 use crate::cluster::links::{Destination, Stream};
+use crate::net::peers::request;
 use crate::process::server::Server;
 
 /// Bytes of replies that are read at once.
@@ -158,13 +159,6 @@ impl Target {
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
-}
-
-/// A command.
-pub(super) fn request(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    onrush_persist::push_command(&mut bytes, args.iter().copied());
-    bytes
 }
 
 /// Reads replies until the connection ends; returns why.
