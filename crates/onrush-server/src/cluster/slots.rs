@@ -62,18 +62,12 @@ pub(super) struct Change {
 impl Change {
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
-        self.role.is_none()
-            && self.telling.is_none()
-            && self.routes.is_none()
-            && self.holds.is_none()
-            && !self.flushes
-            && self.lost.is_empty()
-            && self.done.is_empty()
+        self.is_simple() && self.routes.is_none() && self.done.is_empty()
     }
 
     /// Whether it is about routes alone.
     fn is_simple(&self) -> bool {
-        self.role.is_none() && self.telling.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
+        self.is_joined() && self.telling.is_none()
     }
 
     /// Whether it is about routes alone, and what replicas are told of them.

@@ -23,7 +23,7 @@ mod users;
 mod value;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::LazyLock;
@@ -227,23 +227,9 @@ impl Config {
         config.save_given = self.save_given;
         config.refresh();
         let reloads = |index: usize| DIRECTIVES[index].flags.contains(Flags::RELOADS);
-        rows.retain(|(index, _)| reloads(*index) || config.values[*index] != self.values[*index]);
-        let mut changed: Vec<usize> = rows.iter().map(|(index, _)| *index).collect();
-        changed.sort_unstable();
-        changed.dedup();
+        let is_changed = |index: &usize| reloads(*index) || config.values[*index] != self.values[*index];
+        let changed: BTreeSet<usize> = rows.iter().map(|(index, _)| *index).filter(is_changed).collect();
         Ok(Change { config, changed: changed.into_iter().map(|index| &DIRECTIVES[index]).collect() })
-    }
-
-    /// This configuration with another value for one directive, even an immutable one, as a line of a file sets it.
-    ///
-    /// # Errors
-    /// The name is unknown or the value cannot be taken.
-    pub fn with(mut self, name: &str, value: &str) -> Result<Self, ConfigSetError> {
-        let index = find(name.as_bytes()).ok_or_else(|| ConfigSetError::Unknown { name: name.to_owned() })?;
-        let words = [value.as_bytes().to_vec()];
-        self.set_words(index, &words).map_err(|reason| ConfigSetError::failed(name, reason))?;
-        self.refresh();
-        Ok(self)
     }
 
     /// This configuration with another primary, `host port`, or none.

@@ -73,16 +73,16 @@ impl Write for Socket {
     }
 }
 
-enum Stream {
-    Plain(Socket),
-    Tls(Box<StreamOwned<ClientConnection, Socket>>),
-}
+/// A connection, encrypted or not.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
 
 /// A connection to the primary. Dropped, it is closed.
 pub(super) struct Link {
     server: &'static Server,
     socket: Arc<TcpStream>,
-    stream: Stream,
+    stream: Box<dyn Stream>,
     /// Bytes that have come and were not taken: those from `at` on.
     buf: Vec<u8>,
     at: usize,
@@ -107,17 +107,17 @@ impl Link {
         };
         limit(&socket).map_err(End::failed("connecting"))?;
         let own = Socket(Arc::clone(&socket));
-        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Stream::Plain(own) };
+        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Box::new(own) };
         Ok(Self { server, socket, stream, buf: Vec::new(), at: 0, last_io: Instant::now() })
     }
 
-    fn encrypt(server: &'static Server, socket: Socket) -> Result<Stream, End> {
+    fn encrypt(server: &'static Server, socket: Socket) -> Result<Box<dyn Stream>, End> {
         let failed = |why: &dyn Display| End::Failed(format!("encrypting: {why}"));
         let config = server.host.tls.links().ok_or_else(|| failed(&"there is no tls-ca-cert-file"))?;
         let address = socket.0.peer_addr().map_err(|error| failed(&error))?;
         let name = ServerName::from(address.ip());
         let connection = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
-        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Box::new(StreamOwned::new(connection, socket)))
     }
 
     /// Sends all of it.
@@ -125,13 +125,8 @@ impl Link {
     /// # Errors
     /// The system's.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Plain(socket) => socket.write_all(bytes),
-            Stream::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
-            }
-        }
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// The address of the primary, that of this side, and the file descriptor.
@@ -178,12 +173,7 @@ impl Link {
     }
 
     fn read_socket(&mut self, from: usize) -> io::Result<usize> {
-        let into = &mut self.buf[from..];
-        let read = match &mut self.stream {
-            Stream::Plain(socket) => socket.read(into),
-            Stream::Tls(stream) => stream.read(into),
-        };
-        match read {
+        match self.stream.read(&mut self.buf[from..]) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
                 self.last_io = Instant::now();

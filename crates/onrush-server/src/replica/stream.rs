@@ -191,12 +191,12 @@ impl Follower {
 #[cold]
 fn note_failure(bytes: &[u8], failure: &Failure) {
     let mut rest = bytes;
-    let command = std::iter::from_fn(|| next_command(&mut rest)).nth(failure.index());
+    let command = std::iter::from_fn(|| next_command(&mut rest)).nth(failure.index);
     let name = command.as_ref().and_then(|args| args.first()).copied().unwrap_or_default();
     tracing::error!(
         "The command '{}' of the primary's stream fails here ({}): the data of this replica may differ from the primary's",
         name[..name.len().min(NAME_LEN_MAX)].escape_ascii(),
-        failure.code()
+        failure.code
     );
 }
 

@@ -186,7 +186,7 @@ impl Export {
         let began = Instant::now();
         loop {
             target.send(&request(&args)).await?;
-            match self.hear(target, "ESTABLISHED", target.timeout()).await {
+            match self.hear(target, "ESTABLISHED", target.timeout).await {
                 // It has not heard yet what this node has got just now.
                 Err(why) if why.starts_with("TRYAGAIN") && began.elapsed() < KNOWN_WITHIN => {
                     self.check()?;
@@ -294,7 +294,7 @@ impl Export {
             self.check()?;
             let asked = Instant::now();
             self.prepare(target).await?;
-            self.hear(target, "PREPARED", target.timeout()).await?;
+            self.hear(target, "PREPARED", target.timeout).await?;
             let lag = asked.elapsed();
             if lag > lag_max {
                 // What was on its way when the copies ended is no fault of those who write.
@@ -349,7 +349,7 @@ impl Export {
                 Heard::Nothing => {
                     self.release();
                     self.set_stage(Stage::CatchesUp);
-                    self.hear(target, "PREPARED", target.timeout()).await?;
+                    self.hear(target, "PREPARED", target.timeout).await?;
                 }
                 Heard::Error(why) | Heard::Closed(why) => return Err(why),
             }
@@ -415,7 +415,7 @@ impl Export {
             self.with(|state| state.cluster.begin_hand_over(&self.slots, &self.job.target, facts.now(), &facts));
         let Some(epoch) = begun? else { return Ok(false) };
         let asked = Instant::now();
-        let may_take_ms = target.timeout().as_millis().to_string();
+        let may_take_ms = target.timeout.as_millis().to_string();
         let epoch = epoch.to_string();
         let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), epoch.as_bytes()];
         target.send(&request(&take)).await?;
@@ -450,7 +450,7 @@ impl Export {
             self.go_on_if_down();
             // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
             // failed may have the slots, and says so when it has taken over.
-            let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
+            let at_most = 2 * target.timeout + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
             if theirs == self.slots.len() {
                 // The bus may tell it before the target serves clients, and that may take long.
                 let told = *told.get_or_insert_with(Instant::now);

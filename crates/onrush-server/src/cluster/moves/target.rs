@@ -50,7 +50,7 @@ pub(super) struct Target {
     reader: JoinHandle<()>,
     has_answered: bool,
     /// How long it may be silent.
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Drop for Target {
@@ -112,7 +112,7 @@ impl Target {
             };
             let sent = tokio::time::timeout(self.timeout, written).await;
             sent.map_err(|_| "the target takes nothing".to_owned())?
-                .map_err(|error| self.why_closed(&error.to_string()))?;
+                .map_err(|error| self.check().err().unwrap_or_else(|| error.to_string()))?;
             // The task that reads replies has the same thread.
             tokio::task::yield_now().await;
         }
@@ -128,10 +128,6 @@ impl Target {
             }
         }
         Ok(())
-    }
-
-    fn why_closed(&mut self, error: &str) -> String {
-        self.check().err().unwrap_or_else(|| error.to_owned())
     }
 
     /// Waits until it says a status, at most so long.
@@ -153,11 +149,6 @@ impl Target {
     /// Whether it has said anything since the last call.
     pub(super) fn has_answered(&mut self) -> bool {
         std::mem::take(&mut self.has_answered)
-    }
-
-    /// How long it may be silent.
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
     }
 }
 
