@@ -340,9 +340,7 @@ fn change_role(server: &'static Server, request: Request) {
         return;
     }
     let (tell, told) = channel();
-    let tell = Arc::new(parking_lot::Mutex::new(Some(tell)));
-    let done = move |_| drop(tell.lock().take());
-    server.host.replica.ask(request, Box::new(done));
+    server.host.replica.ask(request, Box::new(move |_| drop(tell)));
     // It ends when the other end is dropped.
     let _: Result<(), _> = told.recv();
 }

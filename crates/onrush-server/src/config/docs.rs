@@ -1,5 +1,6 @@
 //! The part of `docs/configuration.md` that the table of directives decides, and the test that it is up to date.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -38,7 +39,7 @@ fn section() -> String {
     text.push_str(
         "These are checked, kept, answered by `CONFIG GET` and written by `CONFIG REWRITE`, and do nothing else.\n\n",
     );
-    push_table(&mut text, "Why", |directive| directive.no_effect);
+    push_reasons(&mut text);
     text
 }
 
@@ -83,21 +84,15 @@ fn bounds(min: i128, max: i128, unit: &str) -> String {
     }
 }
 
-/// A row for each reason, in alphabetical order.
-fn push_table(text: &mut String, heading: &str, reason_of: impl Fn(&Directive) -> Option<&'static str>) {
-    let mut reasons: Vec<&str> = DIRECTIVES.iter().filter_map(&reason_of).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    let _ = write!(text, "| {heading} | Directives |\n|---|---|\n");
-    for reason in reasons {
-        let rows = DIRECTIVES.iter().filter(|row| reason_of(row) == Some(reason));
-        let names: Vec<_> = rows.map(|row| format!("`{}`{}", row.name, hidden_mark(row))).collect();
+/// A row for each reason why a directive has no effect, in alphabetical order.
+fn push_reasons(text: &mut String) {
+    let hidden = |row: &Directive| if row.flags.contains(Flags::HIDDEN) { " (hidden)" } else { "" };
+    text.push_str("| Why | Directives |\n|---|---|\n");
+    for reason in DIRECTIVES.iter().filter_map(|row| row.no_effect).collect::<BTreeSet<_>>() {
+        let rows = DIRECTIVES.iter().filter(|row| row.no_effect == Some(reason));
+        let names: Vec<_> = rows.map(|row| format!("`{}`{}", row.name, hidden(row))).collect();
         let _ = writeln!(text, "| {reason} | {} |", names.join(", "));
     }
-}
-
-fn hidden_mark(directive: &Directive) -> &'static str {
-    if directive.flags.contains(Flags::HIDDEN) { " (hidden)" } else { "" }
 }
 
 #[test]
@@ -128,13 +123,15 @@ fn example() -> String {
     text
 }
 
-/// Compares the file of this text with it, or writes it anew.
-fn check_file(path: &str, text: &str) {
+/// Compares a file with what it should be, made of what it is; run with `UPDATE_DOCS=1` to write it anew.
+fn check_file(path: &str, wanted: impl FnOnce(&str) -> String) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let wanted = wanted(&text);
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, text).expect("a file");
+        std::fs::write(&path, wanted).expect("a file");
     } else {
-        assert_eq!(std::fs::read_to_string(&path).expect("a file"), text, "outdated; run `make docs`");
+        assert_eq!(text, wanted, "outdated; run `make docs`");
     }
 }
 
@@ -148,20 +145,14 @@ fn the_example_of_a_configuration_is_the_defaults() {
     for row in DIRECTIVES {
         assert_eq!(loaded.get(row.name), default.get(row.name), "{}", row.name);
     }
-    check_file("contrib/onrush.conf", &text);
+    check_file("contrib/onrush.conf", |_| text);
 }
 
-/// Run with `UPDATE_DOCS=1` to write the section anew.
 #[test]
 fn docs_list_what_the_table_says() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    let text = std::fs::read_to_string(&path).expect("docs/configuration.md");
-    let (before, rest) = text.split_once(BEGIN).expect("the line where the section begins");
-    let (now, after) = rest.split_once(END).expect("the line where the section ends");
-    let section = section();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, [before, BEGIN, &section, END, after].concat()).expect("docs/configuration.md");
-    } else {
-        assert_eq!(now, section, "outdated; run `make docs`");
-    }
+    check_file("docs/configuration.md", |text| {
+        let (before, rest) = text.split_once(BEGIN).expect("the line where the section begins");
+        let (_, after) = rest.split_once(END).expect("the line where the section ends");
+        [before, BEGIN, &section(), END, after].concat()
+    });
 }

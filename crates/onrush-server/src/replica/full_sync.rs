@@ -101,9 +101,6 @@ fn parse(line: &str) -> Result<Length, End> {
     let wrong = || {
         End::Failed(format!("waiting for the data: the primary sends {:?}", line.chars().take(200).collect::<String>()))
     };
-    if line.starts_with('-') {
-        return Err(wrong());
-    }
     let length = line.strip_prefix('$').ok_or_else(wrong)?;
     match length.strip_prefix("EOF:") {
         Some(mark) => mark.as_bytes().try_into().map(Length::Mark).map_err(|_| wrong()),

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use crate::cluster::link_timeout;
-use crate::cluster::links::{Destination, Stream};
+use crate::cluster::links::Destination;
 use crate::net::peers::request;
 use crate::process::server::Server;
 
@@ -77,7 +77,13 @@ impl Target {
             Ok(stream) => stream.map_err(|error| format!("connecting to the target: {error}"))?,
             Err(_) => return Err("connecting to the target takes too long".to_owned()),
         };
-        let mut target = Self::over(stream, timeout);
+        let (reader, writer) = tokio::io::split(stream);
+        let (sender, said) = channel(SAID_MAX);
+        let reader = tokio::task::spawn_local(async move {
+            let why = listen(reader, &sender).await;
+            let _ = sender.send(Said::Closed(why)).await;
+        });
+        let mut target = Self { writer: Box::new(writer), said, reader, has_answered: false, timeout };
         if !config.masterauth.is_empty() {
             let user = match config.masteruser.as_str() {
                 "" => "default",
@@ -86,16 +92,6 @@ impl Target {
             target.send(&request(&[b"AUTH", user.as_bytes(), &config.masterauth])).await?;
         }
         Ok(target)
-    }
-
-    fn over(stream: Box<dyn Stream>, timeout: Duration) -> Self {
-        let (reader, writer) = tokio::io::split(stream);
-        let (sender, said) = channel(SAID_MAX);
-        let reader = tokio::task::spawn_local(async move {
-            let why = listen(reader, &sender).await;
-            let _ = sender.send(Said::Closed(why)).await;
-        });
-        Self { writer: Box::new(writer), said, reader, has_answered: false, timeout }
     }
 
     /// Sends commands.
