@@ -142,7 +142,9 @@ impl Bus {
         };
         // It begins once.
         let _ = server.host.end_of_nodes.set(Box::new(end_of_nodes));
-        threads::start("cluster", move || bus::run(server, clustering, self.listeners, file, bell, slots)).map(drop).map_err(failed)
+        threads::start("cluster", move || bus::run(server, clustering, self.listeners, file, bell, slots))
+            .map(drop)
+            .map_err(failed)
     }
 }
 

@@ -236,13 +236,7 @@ impl Slots {
 
 /// The order matters: a new primary takes writes before it is asked for them, and whoever has lost slots executes no command
 /// for them before their keys go or clients go on.
-fn apply(
-    server: &'static Server,
-    cluster: &Clustering,
-    change: Change,
-    sweep: &Sweep,
-    sweeper: &Sender<Vec<u16>>,
-) {
+fn apply(server: &'static Server, cluster: &Clustering, change: Change, sweep: &Sweep, sweeper: &Sender<Vec<u16>>) {
     // Keys that come must not be taken for those that went, and a replica's are its primary's.
     if change.role.is_some() || change.routes.as_ref().is_some_and(|routes| sweep.is_touched(routes)) {
         sweep.wait();

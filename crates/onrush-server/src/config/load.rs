@@ -52,7 +52,8 @@ pub struct Place {
 
 impl Place {
     fn of_included(&self) -> String {
-        let shown = self.included.as_ref().map(|path| format!("\nThe line is in the included file '{}'", path.display()));
+        let shown =
+            self.included.as_ref().map(|path| format!("\nThe line is in the included file '{}'", path.display()));
         shown.unwrap_or_default()
     }
 }

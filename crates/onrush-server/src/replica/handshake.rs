@@ -113,7 +113,10 @@ fn parse(reply: &str) -> Result<Answer, End> {
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("+CONTINUE", None, _) => Ok(Answer::Continues(None)),
         ("+CONTINUE", Some(id), None) if is_id(id) => Ok(Answer::Continues(Some(id.to_owned()))),
-        ("+FULLRESYNC", Some(id), Some(offset)) if is_id(id) && let Ok(offset @ 0..OFFSET_MAX) = offset.parse::<i64>() => {
+        ("+FULLRESYNC", Some(id), Some(offset))
+            if is_id(id)
+                && let Ok(offset @ 0..OFFSET_MAX) = offset.parse::<i64>() =>
+        {
             Ok(Answer::SendsAll(Position { id: id.to_owned(), offset: offset as u64 }))
         }
         ("-NOMASTERLINK" | "-LOADING" | "-BUSY", ..) => Err(End::Later(reply[1..].to_owned())),
