@@ -1,7 +1,7 @@
 //! The thread that drives the state of the node.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -57,12 +57,12 @@ const SERVES_WITHIN: Duration = Duration::from_millis(200);
 /// Runs the bus. Ends with the process.
 pub(super) fn run(
     server: &'static Server,
+    clustering: &'static Clustering,
     listeners: Vec<TcpListener>,
     file: Arc<NodesFile>,
     bell: Arc<Notify>,
     slots: Slots,
 ) {
-    let Some(clustering) = &server.cluster else { return };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -74,6 +74,12 @@ pub(super) fn run(
     let facts = Facts(server.engine());
     let bus = Bus { server, clustering, facts, file, slots, links: HashMap::new(), events, pause_until_mono_ms: None };
     LocalSet::new().block_on(&runtime, bus.run(listeners, incoming, bell));
+}
+
+/// How long a link may be silent, and whether it is encrypted.
+fn link_settings(server: &Server) -> (Duration, bool) {
+    let config = server.host.config.read();
+    (link_timeout(&config), config.tls_cluster)
 }
 
 struct Bus {
@@ -96,7 +102,7 @@ impl Bus {
             self.perform().await;
             tokio::time::sleep(LOADING_LOOK).await;
         }
-        super::moves::recover(self.server);
+        super::moves::recover(self.server, self.clustering);
         self.claim_slots();
         for listener in listeners {
             self.listen(listener);
@@ -173,10 +179,7 @@ impl Bus {
                     continue;
                 };
                 let Ok(local) = stream.local_addr() else { continue };
-                let (timeout, is_encrypted) = {
-                    let config = server.host.config.read();
-                    (link_timeout(&config), config.tls_cluster)
-                };
+                let (timeout, is_encrypted) = link_settings(server);
                 let tls = match (is_encrypted, server.host.tls.bus()) {
                     (false, _) => None,
                     (true, Some(tls)) => Some(tls),
@@ -204,7 +207,7 @@ impl Bus {
                         state.received(id, &message, now, facts);
                         state.knows_other_end(id)
                     });
-                    link.set_known(knows);
+                    link.is_known.store(knows, Relaxed);
                 }
             }
             Event::Closed(id, why) => {
@@ -217,7 +220,7 @@ impl Bus {
     }
 
     fn keep(&mut self, id: LinkId, link: Link) {
-        self.clustering.queues.lock().insert(id, link.queued_counter());
+        self.clustering.queues.lock().insert(id, Arc::clone(&link.queued));
         self.links.insert(id, link);
     }
 
@@ -297,12 +300,13 @@ impl Bus {
                     links.into_iter().for_each(|id| self.send(id, &bytes));
                 }
                 Action::Save { .. } | Action::Routes | Action::TellReplicas { .. } => {}
-                Action::Primary => change.role = Some(Request::new(None)),
+                Action::Primary => change.role = Some(Request::default()),
                 Action::ReplicaOf { ip, port, tls_port, is_same, .. } => {
                     let port = if self.server.host.config.read().tls_replication { tls_port } else { port };
                     // Of several changes the first says whether it is the primary of now.
-                    let is_same = is_same && change.role.as_ref().is_none_or(Request::is_same);
-                    change.role = Some(Request::new(Some(Primary { host: ip, port })).of_same(is_same));
+                    let is_same = is_same && change.role.as_ref().is_none_or(|role| role.is_same);
+                    let primary = Some(Primary { host: ip, port });
+                    change.role = Some(Request { primary, takes_over: false, is_same });
                 }
                 Action::SlotsLost(slots) => change.lost.extend(slots),
                 Action::Pause { until_mono_ms } => self.pause_until_mono_ms = Some(until_mono_ms),
@@ -390,22 +394,18 @@ impl Bus {
     }
 
     fn connect(&mut self, id: LinkId, ip: &str, port: u16) {
-        let Ok(ip) = ip.parse::<IpAddr>() else {
-            self.with(|state, now, _| state.closed(id, now));
-            return;
-        };
-        let (timeout, is_encrypted) = {
-            let config = self.server.host.config.read();
-            (link_timeout(&config), config.tls_cluster)
-        };
-        let tls = is_encrypted.then(|| self.server.host.tls.links()).flatten();
-        if is_encrypted && tls.is_none() {
-            self.with(|state, now, _| state.closed(id, now));
-            return;
+        match self.destination(ip, port) {
+            Some(to) => self.keep(id, Link::connect(id, to, self.events.clone())),
+            None => self.with(|state, now, _| state.closed(id, now)),
         }
-        let to = Destination { address: SocketAddr::new(ip, port), from: None, tls, timeout };
-        let link = Link::connect(id, to, self.events.clone());
-        self.keep(id, link);
+    }
+
+    /// Where a node is; `None`: there is no way to it.
+    fn destination(&self, ip: &str, port: u16) -> Option<Destination> {
+        let address = SocketAddr::new(ip.parse().ok()?, port);
+        let (timeout, is_encrypted) = link_settings(self.server);
+        let tls = if is_encrypted { Some(self.server.host.tls.links()?) } else { None };
+        Some(Destination { address, tls, timeout })
     }
 
     fn send(&mut self, id: LinkId, bytes: &Arc<Vec<u8>>) {
@@ -415,7 +415,7 @@ impl Bus {
         };
         let Some(link) = self.links.get(&id) else { return };
         link.send(bytes);
-        if link.queued() > limit {
+        if link.queued.load(Relaxed) > limit {
             self.clustering.links_over_limit.fetch_add(1, Relaxed);
             tracing::warn!("A link of the cluster is closed: more than {limit} bytes wait for its node");
             self.forget(id);

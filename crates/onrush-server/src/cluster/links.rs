@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
@@ -100,18 +100,13 @@ impl Deref for Received {
 pub(super) struct Link {
     queue: UnboundedSender<Arc<Vec<u8>>>,
     /// Bytes that are queued and not written.
-    queued: Arc<AtomicUsize>,
+    pub(super) queued: Arc<AtomicUsize>,
     /// Whether it is known who is at the other end.
-    is_known: Arc<AtomicBool>,
+    pub(super) is_known: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Link {
-    /// It is known who is at the other end, or is not.
-    pub(super) fn set_known(&self, is_known: bool) {
-        self.is_known.store(is_known, Relaxed);
-    }
-
     /// Queues a message.
     pub(super) fn send(&self, bytes: &Arc<Vec<u8>>) {
         self.queued.fetch_add(bytes.len(), Relaxed);
@@ -119,22 +114,10 @@ impl Link {
         let _ = self.queue.send(Arc::clone(bytes));
     }
 
-    /// Their counter.
-    pub(super) fn queued_counter(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.queued)
-    }
-
-    /// Bytes that are queued and not written.
-    pub(super) fn queued(&self) -> usize {
-        self.queued.load(Relaxed)
-    }
-
     /// Connects to a node.
     pub(super) fn connect(id: LinkId, to: Destination, events: Sender<Event>) -> Self {
         Self::start(true, move |outgoing, is_known| async move {
-            let connected = tokio::time::timeout(to.timeout, to.connect()).await;
-            let stream = connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
-            let result = match stream {
+            let result = match within(to.timeout, to.connect()).await {
                 Ok(stream) => {
                     if events.send(Event::Connected(id)).await.is_err() {
                         return;
@@ -158,8 +141,7 @@ impl Link {
     ) -> Self {
         let peer = stream.peer_addr();
         Self::start(false, move |outgoing, is_known| async move {
-            let stream = tokio::time::timeout(timeout, decrypt(stream, tls)).await;
-            let result = match stream.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
+            let result = match within(timeout, decrypt(stream, tls)).await {
                 Ok(stream) => serve(id, stream, outgoing, Reading::new(timeout, is_known), &events).await,
                 Err(error) => Err(error),
             };
@@ -216,19 +198,13 @@ struct Outgoing {
 /// Where a node is, and how to get there.
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
-    /// The address to come from.
-    pub(super) from: Option<IpAddr>,
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) timeout: Duration,
 }
 
 impl Destination {
     pub(super) async fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let socket = if self.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        if let Some(from) = self.from {
-            socket.bind(SocketAddr::new(from, 0))?;
-        }
-        let stream = socket.connect(self.address).await?;
+        let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
         let name = ServerName::from(self.address.ip());

@@ -131,8 +131,8 @@ impl Bus {
         let rung = Arc::clone(&bell);
         clustering.node.begin(cluster, Box::new(move || rung.notify_one()));
         let failed = |error: io::Error| format!("Can't start the threads of the cluster: {error}");
-        let slots = slots::Slots::start(server).map_err(failed)?;
-        moves::start(server).map_err(failed)?;
+        let slots = slots::Slots::start(server, clustering).map_err(failed)?;
+        moves::start(server, clustering).map_err(failed)?;
         let file = Arc::new(self.file);
         let at_end = Arc::clone(&file);
         let end_of_nodes = move || {
@@ -142,7 +142,9 @@ impl Bus {
         };
         // It begins once.
         let _ = server.host.end_of_nodes.set(Box::new(end_of_nodes));
-        threads::start("cluster", move || bus::run(server, self.listeners, file, bell, slots)).map(drop).map_err(failed)
+        threads::start("cluster", move || bus::run(server, clustering, self.listeners, file, bell, slots))
+            .map(drop)
+            .map_err(failed)
     }
 }
 

@@ -29,12 +29,11 @@ const SLEEP_MAX: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// The system cannot create it.
-pub(super) fn start(server: &'static Server) -> io::Result<()> {
-    threads::start("slot-moves", move || run(server)).map(drop)
+pub(super) fn start(server: &'static Server, cluster: &'static Clustering) -> io::Result<()> {
+    threads::start("slot-moves", move || run(server, cluster)).map(drop)
 }
 
-fn run(server: &'static Server) {
-    let Some(cluster) = &server.cluster else { return };
+fn run(server: &'static Server, cluster: &'static Clustering) {
     let mut marks = Marks::default();
     loop {
         marks.look(server, cluster);
@@ -42,10 +41,10 @@ fn run(server: &'static Server) {
         cluster.moves.end_silent_imports(server.engine(), now_s(server), silent_s as i64);
         let work = cluster.moves.next(SLEEP_MAX, now_s(server));
         match work {
-            Some(Work::CleanUp(job)) => clean_up(server, &job),
+            Some(Work::CleanUp(job)) => clean_up(server, cluster, &job),
             Some(Work::Export(job)) => {
                 let name = job.name.clone();
-                if let Err(error) = threads::start("slot-export", move || export(server, job)) {
+                if let Err(error) = threads::start("slot-export", move || export(server, cluster, job)) {
                     cluster.moves.set_stage(&name, Side::Export, Stage::Failed, &error.to_string(), now_s(server));
                 }
             }
@@ -159,8 +158,7 @@ impl Marks {
 
 /// Deletes what had come of slots that were on their way when this node ended. Call this when the data is loaded, before the
 /// node says anything.
-pub(super) fn recover(server: &'static Server) {
-    let Some(cluster) = &server.cluster else { return };
+pub(super) fn recover(server: &'static Server, cluster: &Clustering) {
     let Some(path) = cluster.moves.marks().get() else { return };
     let Ok(text) = std::fs::read_to_string(path) else { return };
     let Some(mut slots) = parse_ranges(&text) else {
@@ -190,8 +188,7 @@ fn now_s(server: &Server) -> i64 {
 }
 
 /// Deletes what has come, and shows the slots again, which are another node's.
-fn clean_up(server: &'static Server, job: &Job) {
-    let Some(cluster) = &server.cluster else { return };
+fn clean_up(server: &'static Server, cluster: &Clustering, job: &Job) {
     tracing::warn!("Slots {} do not come here: {}", job.ranges(), job.message);
     // An operator may have given some to this node meanwhile, or be about to.
     let of_others = |state: &State| {
@@ -206,12 +203,11 @@ fn clean_up(server: &'static Server, job: &Job) {
     cluster.moves.set_stage(&job.name, Side::Import, Stage::Failed, "", now_s(server));
 }
 
-fn export(server: &'static Server, job: Job) {
-    let Some(cluster) = &server.cluster else { return };
+fn export(server: &'static Server, cluster: &'static Clustering, job: Job) {
     let (name, ranges, target) = (job.name.clone(), job.ranges(), job.target.clone());
     tracing::info!("Slots {ranges} move to {target}");
     let began = server.clock.now();
-    let result = Export::new(server, job).and_then(Export::run);
+    let result = Export::new(server, cluster, job).and_then(Export::run);
     let (stage, message) = match result {
         Ok(report) => {
             let took = (server.clock.now() - began).as_secs_f64();

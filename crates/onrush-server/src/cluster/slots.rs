@@ -11,6 +11,7 @@ use onrush_cluster::slots::SlotSet;
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::LocalClient;
 use onrush_engine::cluster::change::{Deletion, change_routes, delete_slots, try_change_routes};
+use onrush_engine::cluster::clustering::Clustering;
 use onrush_engine::cluster::facts::Facts;
 use onrush_engine::cluster::hearing::tell_of_slots;
 use onrush_engine::cluster::moves::import::write_marks;
@@ -61,18 +62,12 @@ pub(super) struct Change {
 impl Change {
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
-        self.role.is_none()
-            && self.telling.is_none()
-            && self.routes.is_none()
-            && self.holds.is_none()
-            && !self.flushes
-            && self.lost.is_empty()
-            && self.done.is_empty()
+        self.is_simple() && self.routes.is_none() && self.done.is_empty()
     }
 
     /// Whether it is about routes alone.
     fn is_simple(&self) -> bool {
-        self.role.is_none() && self.telling.is_none() && self.holds.is_none() && !self.flushes && self.lost.is_empty()
+        self.is_joined() && self.telling.is_none()
     }
 
     /// Whether it is about routes alone, and what replicas are told of them.
@@ -152,6 +147,7 @@ const TRY_FOR: Duration = Duration::from_millis(1);
 /// The way to the thread.
 pub(super) struct Slots {
     server: &'static Server,
+    cluster: &'static Clustering,
     queue: Arc<Queue>,
     sweep: Arc<Sweep>,
 }
@@ -179,8 +175,7 @@ impl Sweep {
     }
 
     /// Deletes the keys of slots that are another node's; goes on with that when the node starts again.
-    fn run(&self, server: &'static Server, lost: &Receiver<Vec<u16>>) {
-        let Some(cluster) = &server.cluster else { return };
+    fn run(&self, server: &'static Server, cluster: &Clustering, lost: &Receiver<Vec<u16>>) {
         for slots in lost {
             note_marks(server);
             let hurries = || self.hurries.load(Acquire);
@@ -200,18 +195,18 @@ impl Slots {
     ///
     /// # Errors
     /// The system cannot create it.
-    pub(super) fn start(server: &'static Server) -> io::Result<Self> {
+    pub(super) fn start(server: &'static Server, cluster: &'static Clustering) -> io::Result<Self> {
         let (queue, sweep) = (Arc::new(Queue::default()), Arc::new(Sweep::default()));
         let (sweeper, lost) = channel();
         let swept = Arc::clone(&sweep);
-        threads::start("cluster-sweep", move || swept.run(server, &lost))?;
+        threads::start("cluster-sweep", move || swept.run(server, cluster, &lost))?;
         let (changes, swept) = (Arc::clone(&queue), Arc::clone(&sweep));
         threads::start("cluster-slots", move || {
             loop {
-                apply(server, changes.next(), &swept, &sweeper);
+                apply(server, cluster, changes.next(), &swept, &sweeper);
             }
         })?;
-        Ok(Self { server, queue, sweep })
+        Ok(Self { server, cluster, queue, sweep })
     }
 
     /// Whether there is nothing to do.
@@ -233,23 +228,21 @@ impl Slots {
                 }
             }
         }
-        if let Some(replaced) = self.queue.push(change)
-            && let Some(cluster) = &self.server.cluster
-        {
-            cluster.withdraw(&replaced);
+        if let Some(replaced) = self.queue.push(change) {
+            self.cluster.withdraw(&replaced);
         }
     }
 }
 
 /// The order matters: a new primary takes writes before it is asked for them, and whoever has lost slots executes no command
 /// for them before their keys go or clients go on.
-fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sender<Vec<u16>>) {
+fn apply(server: &'static Server, cluster: &Clustering, change: Change, sweep: &Sweep, sweeper: &Sender<Vec<u16>>) {
     // Keys that come must not be taken for those that went, and a replica's are its primary's.
     if change.role.is_some() || change.routes.as_ref().is_some_and(|routes| sweep.is_touched(routes)) {
         sweep.wait();
     }
     if let Some(Holding::Until(until_mono_ms)) = change.holds {
-        hold(server, until_mono_ms);
+        hold(server, cluster, until_mono_ms);
     }
     if let Some(role) = change.role {
         change_role(server, role);
@@ -270,7 +263,7 @@ fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sende
     // New routes may have to wait for a command that is under way for long. Clients go on before that if this node has what it
     // had, as after a fail-over that has not come about.
     let is_over = change.holds == Some(Holding::Over);
-    let goes_on = is_over && change.routes.as_ref().is_none_or(|routes| serves_as_before(server, routes));
+    let goes_on = is_over && change.routes.as_ref().is_none_or(|routes| serves_as_before(cluster, routes));
     if goes_on {
         server.release_writes(Hold::Handover);
     }
@@ -289,25 +282,22 @@ fn apply(server: &'static Server, change: Change, sweep: &Sweep, sweeper: &Sende
     change.done.into_iter().for_each(|done| done(Ok(())));
     // By the new routes no keys come any more.
     let has_keys = |slot: &u16| server.keyspace.db(0).is_some_and(|db| !db.shard(usize::from(*slot)).is_empty());
-    if let Some(cluster) = &server.cluster {
-        let is_wanted = |slot: &u16| has_keys(slot) || cluster.moves.is_leaving(*slot);
-        let lost: Vec<u16> = change.lost.into_iter().filter(is_wanted).collect();
-        if lost.is_empty() {
-            return;
-        }
-        // Also those that wait for others are deleted if this node ends before.
-        cluster.moves.leave(&lost, true);
-        let mut slots = sweep.slots.lock();
-        lost.iter().for_each(|slot| slots.add(*slot));
-        drop(slots);
-        if sweeper.send(lost).is_err() {
-            tracing::error!("The thread that deletes keys of slots that have gone is gone");
-        }
+    let is_wanted = |slot: &u16| has_keys(slot) || cluster.moves.is_leaving(*slot);
+    let lost: Vec<u16> = change.lost.into_iter().filter(is_wanted).collect();
+    if lost.is_empty() {
+        return;
+    }
+    // Also those that wait for others are deleted if this node ends before.
+    cluster.moves.leave(&lost, true);
+    let mut slots = sweep.slots.lock();
+    lost.iter().for_each(|slot| slots.add(*slot));
+    drop(slots);
+    if sweeper.send(lost).is_err() {
+        tracing::error!("The thread that deletes keys of slots that have gone is gone");
     }
 }
 
-fn serves_as_before(server: &Server, routes: &Routes) -> bool {
-    let Some(cluster) = &server.cluster else { return true };
+fn serves_as_before(cluster: &Clustering, routes: &Routes) -> bool {
     let before = cluster.routes();
     routes.is_replica == before.is_replica && routes.is_up == before.is_up && routes.own == before.own
 }
@@ -321,10 +311,8 @@ pub(super) fn note_marks(server: &'static Server) {
 
 /// Holds clients for a replica that takes over, and has it told how far it is to come. If a script goes on writing, it is not
 /// told, and the fail-over ends when its time is over. One that is over by now holds nobody.
-fn hold(server: &'static Server, until_mono_ms: u64) {
-    let is_wanted = server.cluster.as_ref().is_some_and(|clustering| {
-        clustering.node.lock().is_ok_and(|state| state.cluster.wants_pause() == Some(until_mono_ms))
-    });
+fn hold(server: &'static Server, cluster: &Clustering, until_mono_ms: u64) {
+    let is_wanted = cluster.node.lock().is_ok_and(|state| state.cluster.wants_pause() == Some(until_mono_ms));
     if !is_wanted {
         return;
     }
@@ -332,25 +320,21 @@ fn hold(server: &'static Server, until_mono_ms: u64) {
         tracing::warn!("A command takes too long: the replica can't take over");
         return;
     }
-    if let Some(clustering) = &server.cluster
-        && let Ok(mut state) = clustering.node.lock()
-    {
+    if let Ok(mut state) = cluster.node.lock() {
         let facts = Facts(server.engine());
         state.cluster.held(until_mono_ms, facts.now(), &facts);
         drop(state);
-        clustering.node.wake();
+        cluster.node.wake();
     }
 }
 
 /// Gives the server another role, and waits until it has it.
 fn change_role(server: &'static Server, request: Request) {
-    if server.host.replica.wanted().is_none() && server.replication.role.primary().as_ref() == request.primary() {
+    if server.host.replica.wanted().is_none() && server.replication.role.primary() == request.primary {
         return;
     }
     let (tell, told) = channel();
-    let tell = Arc::new(parking_lot::Mutex::new(Some(tell)));
-    let done = move |_| drop(tell.lock().take());
-    server.host.replica.ask(request, Box::new(done));
+    server.host.replica.ask(request, Box::new(move |_| drop(tell)));
     // It ends when the other end is dropped.
     let _: Result<(), _> = told.recv();
 }

@@ -88,19 +88,6 @@ pub enum Kind {
     Primary,
 }
 
-impl Kind {
-    /// Whether a line may hold several words for it. A single word is then split at its spaces, which is how CONFIG SET
-    /// and quoted values give several.
-    pub fn is_list(&self) -> bool {
-        match self {
-            Self::EnumSet(_) | Self::Addresses | Self::SavePoints | Self::OutputLimits => true,
-            Self::Percentiles | Self::OomScores | Self::Primary => true,
-            Self::Bool | Self::Integer { .. } | Self::Memory { .. } | Self::MemoryOrPercent => false,
-            Self::Permissions | Self::Enum(_) | Self::Text(_) | Self::EventClasses => false,
-        }
-    }
-}
-
 /// What a text must be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextRule {
@@ -124,33 +111,29 @@ pub enum TextRule {
     TitleTemplate,
 }
 
-const fn row(name: &'static str, kind: Kind, default: &'static str) -> Directive {
+pub(super) const fn special(name: &'static str, kind: Kind, default: &'static str) -> Directive {
     let flags = Flags::empty();
     Directive { name, alias: None, kind, default, flags, clamp: None, no_effect: None }
 }
 
 pub(super) const fn boolean(name: &'static str, default: &'static str) -> Directive {
-    row(name, Kind::Bool, default)
+    special(name, Kind::Bool, default)
 }
 
 pub(super) const fn integer(name: &'static str, min: i64, max: i64, default: &'static str) -> Directive {
-    row(name, Kind::Integer { min, max }, default)
+    special(name, Kind::Integer { min, max }, default)
 }
 
 pub(super) const fn memory(name: &'static str, min: u64, max: u64, default: &'static str) -> Directive {
-    row(name, Kind::Memory { min, max }, default)
+    special(name, Kind::Memory { min, max }, default)
 }
 
 pub(super) const fn one_of(name: &'static str, words: &'static [&'static str], default: &'static str) -> Directive {
-    row(name, Kind::Enum(words), default)
+    special(name, Kind::Enum(words), default)
 }
 
 pub(super) const fn text(name: &'static str, default: &'static str) -> Directive {
-    row(name, Kind::Text(TextRule::Any), default)
-}
-
-pub(super) const fn special(name: &'static str, kind: Kind, default: &'static str) -> Directive {
-    row(name, kind, default)
+    special(name, Kind::Text(TextRule::Any), default)
 }
 
 impl Directive {

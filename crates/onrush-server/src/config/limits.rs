@@ -1,82 +1,54 @@
 //! Limits on replies that clients do not read, the value of `client-output-buffer-limit`.
 
-use std::fmt;
-
 use onrush_engine::formats::units::parse_memory;
 use onrush_engine::messages::outbox::OutputLimit;
+use onrush_engine::settings::OutputLimits;
+use onrush_resp::parse_i64;
 
-use super::words::{Reason, parse_integer, with_unit};
-
-/// The bounds of each class of clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutputLimits {
-    /// Clients that send commands.
-    pub normal: OutputLimit,
-    /// Replicas.
-    pub replica: OutputLimit,
-    /// Subscribers.
-    pub pubsub: OutputLimit,
-}
+use super::words::{Reason, with_unit};
 
 const fn limit(hard_bytes: u64, soft_bytes: u64, soft_seconds: u64) -> OutputLimit {
     OutputLimit { hard_bytes, soft_bytes, soft_seconds }
 }
 
-impl Default for OutputLimits {
-    fn default() -> Self {
-        Self { normal: limit(0, 0, 0), replica: limit(256 << 20, 64 << 20, 60), pubsub: limit(32 << 20, 8 << 20, 60) }
+/// These limits with those of the classes in `words` (`class hard soft seconds …`) in their place.
+///
+/// # Errors
+/// A group is not complete, a class is unknown, or a number cannot be read.
+pub(super) fn parse_over(mut limits: OutputLimits, words: &[Vec<u8>]) -> Result<OutputLimits, Reason> {
+    let (groups, rest) = words.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
+    for [class, hard, soft, seconds] in groups {
+        let place = match class.to_ascii_lowercase().as_slice() {
+            b"normal" => &mut limits.normal,
+            b"replica" | b"slave" => &mut limits.replica,
+            b"pubsub" => &mut limits.pubsub,
+            _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
+        };
+        let parsed = parse_memory(hard).zip(parse_memory(soft)).zip(parse_i64(seconds));
+        *place = match parsed {
+            Some(((hard, soft), seconds @ 0..)) => limit(hard, soft, seconds as u64),
+            _ => return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into()),
+        };
+    }
+    Ok(limits)
 }
 
-impl OutputLimits {
-    /// These limits with those of the classes in `words` (`class hard soft seconds …`) in their place.
-    ///
-    /// # Errors
-    /// A group is not complete, a class is unknown, or a number cannot be read.
-    pub fn parse_over(&self, words: &[Vec<u8>]) -> Result<Self, Reason> {
-        let (groups, rest) = words.as_chunks::<4>();
-        if !rest.is_empty() {
-            return Err("Wrong number of arguments in buffer limit configuration.".into());
-        }
-        let mut limits = *self;
-        for [class, hard, soft, seconds] in groups {
-            let place =
-                limits.class_mut(class).ok_or("Invalid client class specified in buffer limit configuration.")?;
-            let parsed = parse_memory(hard).zip(parse_memory(soft)).zip(parse_integer(seconds));
-            *place = match parsed {
-                Some(((hard, soft), seconds @ 0..)) => limit(hard, soft, seconds as u64),
-                _ => return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into()),
-            };
-        }
-        Ok(limits)
-    }
-
-    fn class_mut(&mut self, name: &[u8]) -> Option<&mut OutputLimit> {
-        match name.to_ascii_lowercase().as_slice() {
-            b"normal" => Some(&mut self.normal),
-            b"replica" | b"slave" => Some(&mut self.replica),
-            b"pubsub" => Some(&mut self.pubsub),
-            _ => None,
-        }
-    }
-
-    /// The limits as words of a line.
-    pub fn to_line(&self) -> String {
-        let class = |name, limit: &OutputLimit| {
-            format!("{name} {} {} {}", with_unit(limit.hard_bytes), with_unit(limit.soft_bytes), limit.soft_seconds)
-        };
-        [class("normal", &self.normal), class("replica", &self.replica), class("pubsub", &self.pubsub)].join(" ")
-    }
+/// The limits as words of a line.
+pub(super) fn to_line(limits: &OutputLimits) -> String {
+    let class = |name, limit: &OutputLimit| {
+        format!("{name} {} {} {}", with_unit(limit.hard_bytes), with_unit(limit.soft_bytes), limit.soft_seconds)
+    };
+    [class("normal", &limits.normal), class("replica", &limits.replica), class("pubsub", &limits.pubsub)].join(" ")
 }
 
 /// As CONFIG GET returns it, which calls replicas by their old name.
-impl fmt::Display for OutputLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, limit) in [("normal", self.normal), (" slave", self.replica), (" pubsub", self.pubsub)] {
-            write!(f, "{name} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)?;
-        }
-        Ok(())
-    }
+pub(super) fn shown(limits: &OutputLimits) -> String {
+    let class =
+        |name, limit: &OutputLimit| format!("{name} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds);
+    [class("normal", &limits.normal), class("slave", &limits.replica), class("pubsub", &limits.pubsub)].join(" ")
 }
 
 #[cfg(test)]
@@ -85,8 +57,8 @@ mod tests {
 
     fn parse(text: &str) -> Result<String, String> {
         let words: Vec<_> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-        match OutputLimits::default().parse_over(&words) {
-            Ok(limits) => Ok(limits.to_string()),
+        match parse_over(OutputLimits::default(), &words) {
+            Ok(limits) => Ok(shown(&limits)),
             Err(reason) => Err(reason.into_owned()),
         }
     }

@@ -1,9 +1,8 @@
 //! Making the first configuration from files, standard input and options.
 
-use std::ffi::OsStr;
-use std::fmt;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,6 @@ use super::arguments::CommandLine;
 use super::directive::Flags;
 use super::text::os_reason;
 use super::users;
-use super::value::Value;
 use super::words::Reason;
 use super::{Config, DIRECTIVES, find};
 use onrush_engine::command::CommandTable;
@@ -52,10 +50,22 @@ pub struct Place {
     pub line: String,
 }
 
+impl Place {
+    fn of_included(&self) -> String {
+        let shown =
+            self.included.as_ref().map(|path| format!("\nThe line is in the included file '{}'", path.display()));
+        shown.unwrap_or_default()
+    }
+}
+
 /// Why the server cannot start. The text has no end of the last line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// A line is wrong. The text is redis-server's, and names the file if it is an included one.
+    #[error(
+        "\n{}\nReading the configuration file, at line {}\n>>> '{}'\n{reason}{}",
+        fatal_error(), .place.number, .place.line, .place.of_included()
+    )]
     Line {
         /// The line.
         place: Place,
@@ -63,6 +73,7 @@ pub enum StartError {
         reason: Reason,
     },
     /// A file cannot be read.
+    #[error("Fatal error, can't open config file '{}': {reason}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -70,28 +81,6 @@ pub enum StartError {
         reason: String,
     },
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line { place, reason } => {
-                let Place { number, included, line } = place;
-                writeln!(f, "\n{}", fatal_error())?;
-                writeln!(f, "Reading the configuration file, at line {number}")?;
-                write!(f, ">>> '{line}'\n{reason}")?;
-                match included {
-                    Some(path) => write!(f, "\nThe line is in the included file '{}'", path.display()),
-                    None => Ok(()),
-                }
-            }
-            Self::Unreadable { path, reason } => {
-                write!(f, "Fatal error, can't open config file '{}': {reason}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// The first line about a configuration that the server cannot start with.
 pub fn fatal_error() -> String {
@@ -123,9 +112,10 @@ pub fn load(command_line: &CommandLine, stdin: &mut dyn Read) -> Result<Loaded, 
         let line = std::iter::once(String::from_utf8_lossy(&words[0]).into_owned()).chain(values);
         let line = without_secrets(line.collect::<Vec<_>>().join(" ").as_bytes());
         loader.place = Place { number: lines + 2 + index, included: None, line };
-        loader.take_words(words.clone()).map_err(|stop| stop.at(&loader.place))?;
+        loader.take_words(words)?;
     }
-    let config = loader.finish();
+    let Loader { mut config, .. } = loader;
+    config.refresh();
     Ok(Loaded { config, config_file })
 }
 
@@ -142,27 +132,6 @@ fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
 fn is_fifo_on_disk(path: &Path) -> bool {
     let is_fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
     is_fifo && path.canonicalize().is_ok()
-}
-
-/// Why reading stops: a reason whose line is not known yet, or the error of an included file.
-enum Stop {
-    Here(Reason),
-    Included(StartError),
-}
-
-impl From<Reason> for Stop {
-    fn from(reason: Reason) -> Self {
-        Self::Here(reason)
-    }
-}
-
-impl Stop {
-    fn at(self, place: &Place) -> StartError {
-        match self {
-            Self::Here(reason) => StartError::Line { place: place.clone(), reason },
-            Self::Included(error) => error,
-        }
-    }
 }
 
 /// A line as the log may show it.
@@ -203,29 +172,32 @@ impl Loader {
             }
             let included = included.map(Path::to_owned);
             self.place = Place { number: before + count, included, line: without_secrets(line) };
-            let words = split_words(line).ok_or(Stop::Here(UNBALANCED));
-            words.and_then(|words| self.take_words(words)).map_err(|stop| stop.at(&self.place))?;
+            self.take_words(&split_words(line).ok_or_else(|| self.wrong(UNBALANCED))?)?;
         }
         Ok(count)
     }
 
+    /// What is wrong with the present line.
+    fn wrong(&self, reason: Reason) -> StartError {
+        StartError::Line { place: self.place.clone(), reason }
+    }
+
     /// Applies a line.
-    fn take_words(&mut self, words: Vec<Vec<u8>>) -> Result<(), Stop> {
+    fn take_words(&mut self, words: &[Vec<u8>]) -> Result<(), StartError> {
         let Some((name, values)) = words.split_first() else {
             return Ok(());
         };
-        if let Some(index) = find(name) {
-            return Ok(self.config.set_words(index, values)?);
-        }
-        match (name.to_ascii_lowercase().as_slice(), values) {
-            (b"include", [pattern]) => self.include(pattern),
-            (b"user", [name, rules @ ..]) => Ok(self.take_user(name, rules)?),
-            (b"rename-command", [from, to]) => Ok(self.rename(from, to)?),
-            (b"loadmodule", [_, ..]) => Err(NO_MODULES.into()),
-            (b"sentinel", _) => Err(NO_SENTINEL.into()),
+        let taken = match (name.to_ascii_lowercase().as_slice(), values) {
+            _ if let Some(index) = find(name) => self.config.set_words(index, values),
+            (b"include", [pattern]) => return self.include(pattern),
+            (b"user", [name, rules @ ..]) => self.take_user(name, rules),
+            (b"rename-command", [from, to]) => self.rename(from, to),
+            (b"loadmodule", [_, ..]) => Err(NO_MODULES),
+            (b"sentinel", _) => Err(NO_SENTINEL),
             (forgotten, [_]) if FORGOTTEN.contains(&forgotten) => Ok(()),
-            _ => Err(BAD_DIRECTIVE.into()),
-        }
+            _ => Err(BAD_DIRECTIVE),
+        };
+        taken.map_err(|reason| self.wrong(reason))
     }
 
     fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), Reason> {
@@ -243,36 +215,23 @@ impl Loader {
         Ok(())
     }
 
-    /// The configuration after the last line.
-    fn finish(mut self) -> Config {
-        self.config.refresh();
-        self.config
-    }
-
     /// Reads the files a path or a pattern names, in alphabetical order; a pattern may name none. Relative paths begin
     /// at the working directory, which a `dir` above has changed.
-    fn include(&mut self, pattern: &[u8]) -> Result<(), Stop> {
+    fn include(&mut self, pattern: &[u8]) -> Result<(), StartError> {
         if self.depth == INCLUDE_DEPTH_MAX {
-            return Err(TOO_DEEP.into());
+            return Err(self.wrong(TOO_DEEP));
         }
-        let path = self.directory().join(OsStr::from_bytes(pattern));
+        let directory = PathBuf::from(OsString::from_vec(self.config.get("dir").unwrap_or_default()));
+        let path = directory.join(OsStr::from_bytes(pattern));
         let paths = if is_pattern(pattern) { expand(&path) } else { vec![path] };
         let place = self.place.clone();
         self.depth += 1;
         for path in paths {
-            let text = read_file(&path).map_err(Stop::Included)?;
-            self.read_lines(&text, 0, Some(&path)).map_err(Stop::Included)?;
+            self.read_lines(&read_file(&path)?, 0, Some(&path))?;
         }
         self.depth -= 1;
         self.place = place;
         Ok(())
-    }
-
-    fn directory(&self) -> PathBuf {
-        match find(b"dir").map(|index| &self.config.values[index]) {
-            Some(Value::Text(dir)) => PathBuf::from(OsStr::from_bytes(dir)),
-            _ => PathBuf::new(),
-        }
     }
 }
 

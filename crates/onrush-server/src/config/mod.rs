@@ -23,18 +23,17 @@ mod users;
 mod value;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::LazyLock;
 
 pub use arguments::{CommandLine, Invocation, parse_arguments, usage, version};
 pub use directive::{Directive, Flags, Kind, TextRule};
-pub use limits::OutputLimits;
 pub use load::{Loaded, Place, StartError, fatal_error, load};
 pub use rewrite::{RewriteError, replace_file};
-pub use settings::{Access, Secret, Settings};
-pub use table::DIRECTIVES;
+pub use settings::{Access, Secret};
+pub use table::{DIRECTIVES, Settings};
 pub use text::os_reason;
 pub use users::{UserLine, UserLines};
 pub use value::{SavePoint, Value};
@@ -101,14 +100,16 @@ pub struct Change {
 }
 
 /// Why CONFIG SET changed nothing. The text is the error reply's, without the leading dash.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigSetError {
     /// There is no such directive.
+    #[error("ERR Unknown option or number of arguments for CONFIG SET - '{}'", one_line(.name))]
     Unknown {
         /// What was asked for.
         name: String,
     },
     /// The directive may not change, or not to this value.
+    #[error("ERR CONFIG SET failed (possibly related to argument '{}') - {reason}", one_line(.name))]
     Failed {
         /// The directive.
         name: String,
@@ -124,23 +125,10 @@ impl ConfigSetError {
     }
 }
 
-impl fmt::Display for ConfigSetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A name comes from the client and must not end the reply's line.
-        let one_line = |name: &str| name.replace(['\r', '\n'], " ");
-        match self {
-            Self::Unknown { name } => {
-                write!(f, "ERR Unknown option or number of arguments for CONFIG SET - '{}'", one_line(name))
-            }
-            Self::Failed { name, reason } => {
-                let name = one_line(name);
-                write!(f, "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
-            }
-        }
-    }
+/// A name comes from the client and must not end the reply's line.
+fn one_line(name: &str) -> String {
+    name.replace(['\r', '\n'], " ")
 }
-
-impl std::error::Error for ConfigSetError {}
 
 impl Default for Config {
     /// All defaults. The directory is the one the process was in when the first `Config` was made.
@@ -239,32 +227,15 @@ impl Config {
         config.save_given = self.save_given;
         config.refresh();
         let reloads = |index: usize| DIRECTIVES[index].flags.contains(Flags::RELOADS);
-        rows.retain(|(index, _)| reloads(*index) || config.values[*index] != self.values[*index]);
-        let mut changed: Vec<usize> = rows.iter().map(|(index, _)| *index).collect();
-        changed.sort_unstable();
-        changed.dedup();
+        let is_changed = |index: &usize| reloads(*index) || config.values[*index] != self.values[*index];
+        let changed: BTreeSet<usize> = rows.iter().map(|(index, _)| *index).filter(is_changed).collect();
         Ok(Change { config, changed: changed.into_iter().map(|index| &DIRECTIVES[index]).collect() })
-    }
-
-    /// This configuration with another value for one directive, even an immutable one, as a line of a file sets it.
-    ///
-    /// # Errors
-    /// The name is unknown or the value cannot be taken.
-    pub fn with(mut self, name: &str, value: &str) -> Result<Self, ConfigSetError> {
-        let index = find(name.as_bytes()).ok_or_else(|| ConfigSetError::Unknown { name: name.to_owned() })?;
-        let words = [value.as_bytes().to_vec()];
-        self.set_words(index, &words).map_err(|reason| ConfigSetError::failed(name, reason))?;
-        self.refresh();
-        Ok(self)
     }
 
     /// This configuration with another primary, `host port`, or none.
     #[must_use]
     pub fn with_primary(mut self, primary: &str) -> Self {
-        if let Some(index) = find(b"replicaof") {
-            self.values[index] = Value::Text(primary.as_bytes().to_vec());
-            self.refresh();
-        }
+        self.put(b"replicaof", Value::Text(primary.as_bytes().to_vec()));
         self
     }
 
@@ -277,9 +248,12 @@ impl Config {
 
     /// Lowers `maxclients` to this value, but not below one. Never raises it.
     pub fn lower_maxclients(&mut self, maxclients: u64) {
-        let lowered = self.maxclients.min(maxclients.max(1));
-        if let Some(index) = find(b"maxclients") {
-            self.values[index] = Value::Integer(lowered as i64);
+        self.put(b"maxclients", Value::Integer(self.maxclients.min(maxclients.max(1)) as i64));
+    }
+
+    fn put(&mut self, name: &[u8], value: Value) {
+        if let Some(index) = find(name) {
+            self.values[index] = value;
             self.refresh();
         }
     }

@@ -22,49 +22,34 @@ pub fn check_text(rule: TextRule, name: &str, word: &[u8], base: &Path) -> Resul
     if is_name && word.contains(&0) {
         return Err(format!("{name} can't contain a null byte").into());
     }
-    match rule {
-        TextRule::Any => {}
-        TextRule::FileNameNotEmpty | TextRule::FolderName if word.is_empty() => {
-            return Err(format!("{name} can't be empty").into());
-        }
-        TextRule::FolderName => {
-            if word.contains(&b'/') {
-                return Err(format!("{name} can't be a path, just a dirname").into());
-            }
-        }
-        TextRule::FileName | TextRule::FileNameNotEmpty => {
-            if word.contains(&b'/') {
-                return Err(format!("{name} can't be a path, just a filename").into());
-            }
+    let is_path = word.contains(&b'/');
+    Err(match rule {
+        TextRule::FileNameNotEmpty | TextRule::FolderName if word.is_empty() => format!("{name} can't be empty").into(),
+        TextRule::FolderName if is_path => format!("{name} can't be a path, just a dirname").into(),
+        TextRule::FileName | TextRule::FileNameNotEmpty if is_path => {
+            format!("{name} can't be a path, just a filename").into()
         }
         TextRule::Directory => return directory(word, base),
-        TextRule::Hostname => {
-            if word.len() > HOSTNAME_LEN_MAX {
-                return Err("Hostnames must be less than 256 characters".into());
-            }
-            if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
-                return Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into());
-            }
+        TextRule::Hostname if word.len() > HOSTNAME_LEN_MAX => "Hostnames must be less than 256 characters".into(),
+        TextRule::Hostname if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(byte)) => {
+            "Hostnames may only contain alphanumeric characters, hyphens or dots".into()
         }
-        TextRule::NodeName => {
-            // Some of these would break the file of nodes.
-            let breaks = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || *byte == b',';
-            if word.iter().any(|byte| b"!#$%&()*+:;<>?@[]^{|}~\"".contains(byte) || breaks(byte)) {
-                return Err("Announced human node name contained invalid character".into());
-            }
+        TextRule::NodeName if word.iter().any(breaks_nodes) => {
+            "Announced human node name contained invalid character".into()
         }
-        TextRule::NodeAddress => {
-            if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:%".contains(byte)) {
-                return Err("Announced IP contained invalid character".into());
-            }
+        TextRule::NodeAddress if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:%".contains(byte)) => {
+            "Announced IP contained invalid character".into()
         }
-        TextRule::TitleTemplate => {
-            if !is_title_template(word) {
-                return Err("template format is invalid or contains unknown variables".into());
-            }
+        TextRule::TitleTemplate if !is_title_template(word) => {
+            "template format is invalid or contains unknown variables".into()
         }
-    }
-    Ok(word.to_vec())
+        _ => return Ok(word.to_vec()),
+    })
+}
+
+/// Whether the name of a node may not have a byte: some would break the file of nodes.
+fn breaks_nodes(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || byte.is_ascii_control() || b",!#$%&()*+:;<>?@[]^{|}~\"".contains(byte)
 }
 
 fn directory(word: &[u8], base: &Path) -> Result<Vec<u8>, Reason> {

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use onrush_engine::formats::units::parse_memory;
 use onrush_engine::messages::events::EventClasses;
-use onrush_resp::{quoted, quoted_if_needed};
+use onrush_engine::settings::OutputLimits;
+use onrush_resp::{parse_i64, quoted, quoted_if_needed};
 
 use super::directive::{Directive, Flags, Kind};
-use super::limits::OutputLimits;
+use super::limits;
 use super::text::check_text;
-use super::words::{Reason, parse_integer, with_unit};
+use super::words::{Reason, with_unit};
 
 /// A request for a snapshot after some seconds if there were that many changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +74,7 @@ impl Value {
     /// # Errors
     /// What is wrong with the words.
     pub fn parse(directive: &Directive, words: &[Vec<u8>], current: &Value) -> Result<Value, Reason> {
-        let value = match directive.kind.is_list() {
-            true => parse_list(directive, &split_single(words), current)?,
-            false => match words {
-                [word] => parse_single(directive, word, current)?,
-                _ => return Err(WORD_COUNT),
-            },
-        };
-        Ok(match (directive.clamp, value) {
+        Ok(match (directive.clamp, parse_unclamped(directive, words, current)?) {
             (Some((low, high)), Value::Integer(n)) => Value::Integer(n.clamp(low, high)),
             (Some((low, high)), Value::Memory(n)) => Value::Memory(n.clamp(low as u64, high as u64)),
             (_, value) => value,
@@ -102,7 +96,7 @@ impl Value {
             Self::Text(text) => quoted(text),
             Self::Memory(bytes) => with_unit(*bytes),
             Self::EventClasses(classes) => quoted(classes.to_string().as_bytes()),
-            Self::OutputLimits(limits) => limits.to_line(),
+            Self::OutputLimits(limits) => limits::to_line(limits),
             Self::Addresses(list) if !list.is_empty() => {
                 list.iter().map(|address| quoted_if_needed(address)).collect::<Vec<_>>().join(" ")
             }
@@ -128,7 +122,7 @@ impl fmt::Display for Value {
             Self::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
             Self::Addresses(list) => f.write_str(&String::from_utf8_lossy(&list.join(&b' '))),
             Self::SavePoints(points) => join(f, points, |f, point| write!(f, "{} {}", point.seconds, point.changes)),
-            Self::OutputLimits(limits) => write!(f, "{limits}"),
+            Self::OutputLimits(limits) => f.write_str(&limits::shown(limits)),
             Self::EventClasses(classes) => write!(f, "{classes}"),
             Self::Percentiles(list) => join(f, list, |f, percentile| write!(f, "{percentile}")),
             Self::OomScores(scores) => join(f, scores, |f, score| write!(f, "{score}")),
@@ -159,56 +153,54 @@ fn split_single(words: &[Vec<u8>]) -> Cow<'_, [Vec<u8>]> {
     }
 }
 
-fn parse_single(directive: &Directive, word: &[u8], current: &Value) -> Result<Value, Reason> {
+fn parse_unclamped(directive: &Directive, words: &[Vec<u8>], current: &Value) -> Result<Value, Reason> {
+    // What most kinds take, and what the others take.
+    let single = || if let [word] = words { Ok(word.as_slice()) } else { Err(WORD_COUNT) };
+    let list = || split_single(words);
     match directive.kind {
-        Kind::Bool if word.eq_ignore_ascii_case(b"yes") => Ok(Value::Bool(true)),
-        Kind::Bool if word.eq_ignore_ascii_case(b"no") => Ok(Value::Bool(false)),
-        Kind::Bool => Err("argument must be 'yes' or 'no'".into()),
+        Kind::Bool => match single()? {
+            word if word.eq_ignore_ascii_case(b"yes") => Ok(Value::Bool(true)),
+            word if word.eq_ignore_ascii_case(b"no") => Ok(Value::Bool(false)),
+            _ => Err("argument must be 'yes' or 'no'".into()),
+        },
         Kind::Integer { min, max } => {
-            let n = parse_integer(word).ok_or(NOT_INTEGER)?;
+            let n = parse_i64(single()?).ok_or(NOT_INTEGER)?;
             if n < 0 && directive.flags.contains(Flags::UNSIGNED) {
                 return Err(NEGATIVE);
             }
             if n < min || n > max { Err(out_of_range(min, max)) } else { Ok(Value::Integer(n)) }
         }
         Kind::Memory { min, max } => {
-            let bytes = parse_memory(word).ok_or(NOT_MEMORY)?;
+            let bytes = parse_memory(single()?).ok_or(NOT_MEMORY)?;
             if bytes > i64::MAX as u64 && (max == u64::MAX || directive.flags.contains(Flags::UNSIGNED)) {
                 return Err(NEGATIVE);
             }
             if bytes < min || bytes > max { Err(out_of_range(min, max)) } else { Ok(Value::Memory(bytes)) }
         }
-        Kind::MemoryOrPercent => parse_memory_or_percent(word),
-        Kind::Permissions => parse_permissions(word),
-        Kind::Enum(words) => Ok(Value::Enum(pick(words, word)?)),
-        Kind::EventClasses => Ok(Value::EventClasses(EventClasses::parse(word)?)),
+        Kind::MemoryOrPercent => parse_memory_or_percent(single()?),
+        Kind::Permissions => parse_permissions(single()?),
+        Kind::Enum(names) => Ok(Value::Enum(pick(names, single()?)?)),
+        Kind::EventClasses => Ok(Value::EventClasses(EventClasses::parse(single()?)?)),
         Kind::Text(rule) => {
             let base = match current {
                 Value::Text(text) => Path::new(std::ffi::OsStr::from_bytes(text)),
                 _ => Path::new(""),
             };
-            Ok(Value::Text(check_text(rule, directive.name, word, base)?))
+            Ok(Value::Text(check_text(rule, directive.name, single()?, base)?))
         }
-        // The caller handles lists itself.
-        _ => Err(WORD_COUNT),
-    }
-}
-
-fn parse_list(directive: &Directive, words: &[Vec<u8>], current: &Value) -> Result<Value, Reason> {
-    match directive.kind {
-        Kind::EnumSet(names) => parse_enum_set(names, words),
-        Kind::Addresses if words.len() > ADDRESSES_MAX => Err("Too many bind addresses specified.".into()),
-        Kind::Addresses => Ok(Value::Addresses(words.to_vec())),
-        Kind::SavePoints => parse_save_points(words, current),
-        Kind::OutputLimits => match current {
-            Value::OutputLimits(limits) => limits.parse_over(words).map(Value::OutputLimits),
-            _ => OutputLimits::default().parse_over(words).map(Value::OutputLimits),
+        Kind::EnumSet(names) => parse_enum_set(names, &list()),
+        Kind::Addresses => match list() {
+            list if list.len() > ADDRESSES_MAX => Err("Too many bind addresses specified.".into()),
+            list => Ok(Value::Addresses(list.into_owned())),
         },
-        Kind::Percentiles => parse_percentiles(words),
-        Kind::OomScores => parse_oom_scores(words),
-        Kind::Primary => parse_primary(words),
-        // The caller handles the kinds of a single word itself.
-        _ => Err(WORD_COUNT),
+        Kind::SavePoints => parse_save_points(&list(), current),
+        Kind::OutputLimits => {
+            let limits = if let Value::OutputLimits(limits) = current { *limits } else { OutputLimits::default() };
+            limits::parse_over(limits, &list()).map(Value::OutputLimits)
+        }
+        Kind::Percentiles => parse_percentiles(&list()),
+        Kind::OomScores => parse_oom_scores(&list()),
+        Kind::Primary => parse_primary(&list()),
     }
 }
 
@@ -272,7 +264,7 @@ fn parse_save_points(words: &[Vec<u8>], current: &Value) -> Result<Value, Reason
         _ => Vec::new(),
     };
     let invalid = || Reason::from("Invalid save parameters");
-    let number = |word: &[u8]| parse_integer(word).and_then(|n| u64::try_from(n).ok()).ok_or_else(invalid);
+    let number = |word: &[u8]| parse_i64(word).and_then(|n| u64::try_from(n).ok()).ok_or_else(invalid);
     let (pairs, rest) = words.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(invalid());
@@ -304,7 +296,7 @@ fn parse_oom_scores(words: &[Vec<u8>]) -> Result<Value, Reason> {
         return Err(WORD_COUNT);
     };
     let score = |word: &[u8]| {
-        parse_integer(word)
+        parse_i64(word)
             .filter(|score| (-2000..=2000).contains(score))
             .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
     };
@@ -318,7 +310,7 @@ fn parse_primary(words: &[Vec<u8>]) -> Result<Value, Reason> {
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         return Ok(Value::Text(Vec::new()));
     }
-    match parse_integer(port) {
+    match parse_i64(port) {
         Some(0..=65535) => Ok(Value::Text([host.as_slice(), port].join(&b' '))),
         _ => Err("Invalid master port".into()),
     }
@@ -365,10 +357,10 @@ mod tests {
     #[test]
     fn integers_are_canonical_decimal() {
         for word in ["", "010", "+5", " 5", "5 ", "-0", "00", "0x10", "-", "9223372036854775808"] {
-            assert_eq!(parse_integer(word.as_bytes()), None, "{word}");
+            assert_eq!(parse_i64(word.as_bytes()), None, "{word}");
         }
-        assert_eq!(parse_integer(b"-9223372036854775808"), Some(i64::MIN));
-        assert_eq!(parse_integer(b"0"), Some(0));
+        assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(parse_i64(b"0"), Some(0));
     }
 
     #[test]

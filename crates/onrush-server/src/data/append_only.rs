@@ -148,13 +148,9 @@ fn make_log(
     // The last LSN is known only when the log follows.
     let aof = Aof::begin(Arc::new(Disk), options, 0);
     let aof = aof.map_err(|error| error.to_string())?;
-    match BaseOutput::new(server, config, Arc::clone(&aof), way, making) {
-        Ok(output) => Ok((aof, Box::new(output))),
-        Err(error) => {
-            aof.discard();
-            Err(error.to_string())
-        }
-    }
+    let output = BaseOutput::new(server, config, Arc::clone(&aof), way, making).inspect_err(|_| aof.discard());
+    let output = output.map_err(|error| error.to_string())?;
+    Ok((aof, Box::new(output)))
 }
 
 /// How long a log may take to begin: to wait for the disk of the one before, and to make its files.
@@ -394,13 +390,8 @@ pub fn create_base(server: &'static Server) -> io::Result<Box<dyn Output>> {
 fn again(server: &'static Server, aof: Arc<Aof>, making: Making) -> io::Result<Box<dyn Output>> {
     aof.prepare_rewrite().map_err(io::Error::other)?;
     let config = server.host.config.read().clone();
-    match BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again, making) {
-        Ok(output) => Ok(Box::new(output)),
-        Err(error) => {
-            aof.abort_rewrite();
-            Err(error)
-        }
-    }
+    let output = BaseOutput::new(server, &config, Arc::clone(&aof), Way::Again, making);
+    Ok(Box::new(output.inspect_err(|_| aof.abort_rewrite())?))
 }
 
 /// Makes the base of a log that nothing follows.

@@ -2,7 +2,6 @@
 
 pub(crate) mod append_only;
 pub(crate) mod backoff;
-pub(crate) mod data_files;
 pub(crate) mod loading;
 pub(crate) mod log_state;
 pub(crate) mod position;

@@ -168,26 +168,14 @@ impl Answers {
 /// A command that has failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Its number in the chunk.
-    index: usize,
+    /// Its number in the chunk, from 0 on.
+    pub(crate) index: usize,
     /// The number of EXEC, if the error is in the reply to that.
     exec: Option<usize>,
     /// The first word of its error.
-    code: String,
+    pub(crate) code: String,
     /// Whether there is no such command.
     is_unknown: bool,
-}
-
-impl Failure {
-    /// The number of the command, from 0 on.
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
-    /// The first word of its error.
-    pub(crate) fn code(&self) -> &str {
-        &self.code
-    }
 }
 
 /// Counts replies and finds errors among them, and among the elements of those that are arrays.

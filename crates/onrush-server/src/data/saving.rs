@@ -25,8 +25,7 @@ pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// # Errors
 /// The system cannot create a thread.
 pub fn start_thread(server: &'static Server) -> std::io::Result<()> {
-    threads::start("snapshot", || run::serve(server))?;
-    Ok(())
+    threads::start("snapshot", || run::serve(server)).map(drop)
 }
 
 /// Decides when and where the data is saved.
@@ -93,8 +92,8 @@ pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
                 }
             }
         }
-    })?;
-    Ok(())
+    })
+    .map(drop)
 }
 
 /// Does something with the whole keyspace; `None`, without having done it, if what has it takes too long. Beside long commands
@@ -163,18 +162,21 @@ impl Saving {
         let server = self.server;
         self.is_tried = true;
         server.snapshots.note(|facts| facts.tried_at_s = now_s);
-        match server.host.create_snapshot(Purpose::File) {
-            Ok(output) => {
-                if cut(server, output, Purpose::File) {
-                    tracing::info!("Background saving started");
-                }
-            }
-            Err(error) => {
-                tracing::error!("Can't create a file for a snapshot: {error}");
-                server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
-            }
+        if create(server, Purpose::File).is_some_and(|output| cut(server, output, Purpose::File)) {
+            tracing::info!("Background saving started");
         }
     }
+}
+
+/// Makes what a snapshot is written to; `None`, after a line in the log, if that fails.
+fn create(server: &'static Server, purpose: Purpose) -> Option<Box<dyn Output>> {
+    let created = server.host.create_snapshot(purpose).inspect_err(|error| {
+        tracing::error!("Can't create a file for a snapshot: {error}");
+        if purpose == Purpose::File {
+            server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
+        }
+    });
+    created.ok()
 }
 
 /// Begins a snapshot that a client wants. Waits for the disk.
@@ -186,13 +188,7 @@ pub fn begin_now(server: &'static Server, purpose: Purpose) -> Result<(), NotBeg
     if let Some(second) = is_second() {
         return Err(second);
     }
-    let output = server.host.create_snapshot(purpose).map_err(|error| {
-        tracing::error!("Can't create a file for a snapshot: {error}");
-        if purpose == Purpose::File {
-            server.snapshots.note(|facts| facts.failure = Some(error.to_string()));
-        }
-        NotBegun::Failed
-    })?;
+    let output = create(server, purpose).ok_or(NotBegun::Failed)?;
     match cut(server, output, purpose) {
         true => Ok(()),
         false => Err(is_second().unwrap_or(NotBegun::Busy)),

@@ -10,19 +10,15 @@ const LINES_MAX: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the log readable while clients fail again and again.
+#[derive(Default)]
 pub struct Complaints(Mutex<Told>);
 
+#[derive(Default)]
 struct Told {
     /// When the first of the present lines was written.
     since: Option<Instant>,
     lines: u32,
     left_out: u64,
-}
-
-impl Default for Complaints {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Complaints {

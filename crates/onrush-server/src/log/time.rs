@@ -18,7 +18,7 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        let Date { year, month, day } = civil_date(seconds / 86_400);
+        let (year, month, day) = civil_date(seconds / 86_400);
         write!(
             f,
             "{day:02} {} {year} {:02}:{:02}:{:02}.{:03}",
@@ -31,17 +31,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A day of the Gregorian calendar.
-struct Date {
-    year: u64,
-    /// From 0.
-    month: usize,
-    /// From 1.
-    day: u64,
-}
-
-/// The date of a day counted from 1970-01-01.
-fn civil_date(days: u64) -> Date {
+/// The date of a day counted from 1970-01-01 in the Gregorian calendar: the year, the month from 0, and the day from 1.
+fn civil_date(days: u64) -> (u64, usize, u64) {
     const ERA: u64 = 146_097;
     const CENTURY: u64 = 36_524;
     const QUAD: u64 = 1_461;
@@ -63,7 +54,7 @@ fn civil_date(days: u64) -> Date {
         month += 1;
     }
     let year = era * 400 + century * 100 + quad * 4 + year_of_quad;
-    Date { year: year + month / 12, month: (month % 12) as usize, day: day + 1 }
+    (year + month / 12, (month % 12) as usize, day + 1)
 }
 
 #[cfg(test)]

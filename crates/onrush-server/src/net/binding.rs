@@ -20,15 +20,11 @@ pub struct Address {
     /// Whether the machine may do without.
     is_optional: bool,
     at: Result<SocketAddr, BindError>,
-    port: u16,
+    /// Its port.
+    pub port: u16,
 }
 
 impl Address {
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Whether it is configured alike.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.name, self.is_optional, self.port) == (&other.name, other.is_optional, other.port)

@@ -95,7 +95,7 @@ impl Listening {
         if is_same {
             return Ok(());
         }
-        let keeps_port = wanted.iter().any(|wanted| present.iter().any(|present| present.port() == wanted.port()));
+        let keeps_port = wanted.iter().any(|wanted| present.iter().any(|present| present.port == wanted.port));
         if keeps_port {
             self.exchange(kind, Vec::new())?;
             // Its sockets are closed.

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::config::{Config, os_reason};
 use crate::log::Complaints;
 use crate::net::binding::{Address, bind_all_tcp, bind_unix, resolve_all};
 use crate::net::listen_change::{Kind, ListenChange, Listening};
-use crate::net::socket;
+use crate::net::socket::Socket;
 use crate::process::server::Server;
 use crate::tls::errors::HandshakeError;
 use crate::tls::handshake::{let_read, shake_hands};
@@ -217,9 +216,7 @@ fn admit_tcp(
         }
     };
     let laddr = stream.local_addr()?.to_string();
-    let fd = stream.as_raw_fd();
-    let stream = stream.into_std()?;
-    place.hand_over(workers, peer.to_string(), laddr, fd, false, stream.into());
+    place.hand_over(workers, peer.to_string(), laddr, stream.into_std()?.into());
     Ok(())
 }
 
@@ -298,14 +295,13 @@ fn begin(
     workers: &[Arc<Mailbox>],
 ) -> io::Result<()> {
     let laddr = stream.local_addr()?.to_string();
-    let fd = stream.as_raw_fd();
     let mut stream = TlsStream::new(stream.into_std()?, established);
     // Protected mode may have come during the handshake.
     if is_kept_out(place.0, peer) {
         place.0.stats.connections_rejected.fetch_add(1, Relaxed);
         return stream.write(PROTECTED).map(drop);
     }
-    place.hand_over(workers, peer.to_string(), laddr, fd, false, stream.into());
+    place.hand_over(workers, peer.to_string(), laddr, stream.into());
     Ok(())
 }
 
@@ -362,10 +358,8 @@ fn admit_unix(server: &'static Server, stream: UnixStream, path: &str, workers: 
             return refuse(server, stream.into_std()?, why);
         }
     };
-    let fd = stream.as_raw_fd();
-    let stream = stream.into_std()?;
     let addr = format!("{path}:0");
-    place.hand_over(workers, addr.clone(), addr, fd, true, stream.into());
+    place.hand_over(workers, addr.clone(), addr, stream.into_std()?.into());
     Ok(())
 }
 
@@ -420,20 +414,13 @@ impl Place {
         (connected < server.host.config.read().maxclients as usize).then_some(place).ok_or(TOO_MANY_CLIENTS)
     }
 
-    fn hand_over(
-        self,
-        workers: &[Arc<Mailbox>],
-        addr: String,
-        laddr: String,
-        fd: i32,
-        unix: bool,
-        socket: socket::Socket,
-    ) {
+    fn hand_over(self, workers: &[Arc<Mailbox>], addr: String, laddr: String, socket: Socket) {
         let server = self.0;
+        let (fd, is_unix) = (socket.fd(), socket.is_unix());
         server.stats.connections_received.fetch_add(1, Relaxed);
         let id = server.clients.next_id();
         let user = Arc::clone(server.users.default_user());
-        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, unix, server.clock.unix_ms(), user));
+        let handle = Arc::new(ClientHandle::new(id, addr, laddr, fd, is_unix, server.clock.unix_ms(), user));
         server.clients.add(Arc::clone(&handle));
         workers[server.host.worker_for(id)].hand_over(socket, handle);
         std::mem::forget(self);

@@ -139,10 +139,17 @@ fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     let is_negative = below_zero.is_some_and(u8::is_ascii_digit);
     let wrong = if is_negative { ErrorKind::InvalidInput } else { ErrorKind::ConnectionRefused };
     let port: Option<u16> = std::str::from_utf8(address.port).ok().and_then(|port| port.parse().ok());
-    let port = port.ok_or(wrong)?;
+    connect(host, port.ok_or(wrong)?, address.timeout)
+}
+
+/// Looks a name up, and connects to the first of its addresses where a server answers.
+///
+/// # Errors
+/// The system's.
+pub fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
     for to in (host, port).to_socket_addrs()? {
-        match open_one(to, address.timeout) {
+        match connect_to(to, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -150,10 +157,17 @@ fn open(address: &PeerAddress<'_>) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-fn open_one(to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+fn connect_to(to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&to, timeout)?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// A command as another server gets it.
+pub fn request(args: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    onrush_persist::push_command(&mut bytes, args.iter().copied());
+    bytes
 }
 
 /// A connection in use. Dropped, it is broken off: what the other server has not got yet, it never gets. A command that the

@@ -3,7 +3,7 @@
 use std::hint::cold_path;
 use std::io::{self, IoSlice, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -49,6 +49,16 @@ impl From<TlsStream> for Socket {
 impl Socket {
     fn new(kind: Kind) -> Self {
         Self { kind, readable: false, writable: true, read_closed: false }
+    }
+
+    /// Its file descriptor.
+    pub fn fd(&self) -> i32 {
+        self.kind.as_fd().as_raw_fd()
+    }
+
+    /// Whether it is a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.kind, Kind::Unix(_))
     }
 
     /// Starts watching the socket.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use onrush_engine::ctx::Engine;
 use onrush_engine::error::{self, CommandError};
 use onrush_engine::loading::Present;
+use onrush_engine::loading::load::Rules;
 use onrush_engine::process::{Begun, CpuTimes, Done, Facts, LogFacts, Machine, Peer, PeerAddress, Process};
 use onrush_engine::replication::role::Primary;
 use onrush_engine::snapshot::output::{Output, Purpose};
@@ -21,60 +22,18 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::cluster;
 use crate::config::{Change, Config, ConfigSetError, Directive, UserLines, os_reason, replace_file};
+use crate::data::loading::{check_file, load_file, reload_log};
 use crate::data::log_state::AppendOnly;
 use crate::data::snapshot_file::FileOutput;
+use crate::data::{append_only, saving};
 use crate::net::listen_change::{Kind, Listening};
 use crate::net::peers::Peers;
 use crate::process::ending::{Ending, Wish};
 use crate::process::files::Files;
 use crate::process::options::options;
 use crate::process::os;
+use crate::process::server::Server;
 use crate::{replica, replicas, tls};
-
-/// What the process does with data files: this needs the server.
-pub trait DataFiles: Send + Sync {
-    /// Makes what a rewrite of the append-only file is written to.
-    ///
-    /// # Errors
-    /// The system's; there is no such file.
-    fn create_base(&self) -> io::Result<Box<dyn Output>>;
-
-    /// Makes what a snapshot for replicas is written to.
-    ///
-    /// # Errors
-    /// No replica waits for one.
-    fn create_payload(&self) -> io::Result<Box<dyn Output>>;
-
-    /// Ends the append-only file before the process ends. No thread may be in the keyspace. Takes a bounded time.
-    ///
-    /// # Errors
-    /// Not everything is on the disk.
-    fn end_log(&self) -> io::Result<()>;
-
-    /// See [`Process::config_set_later`].
-    fn configure(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done);
-
-    /// See [`Process::begin_snapshot`].
-    fn begin_snapshot(&self, purpose: Purpose, done: Begun);
-
-    /// See [`Process::load_snapshot`].
-    ///
-    /// # Errors
-    /// It cannot be loaded.
-    fn load_snapshot(&self, present: Present) -> Result<(), String>;
-
-    /// See [`Process::check_snapshot`].
-    fn check_snapshot(&self) -> Result<(), String>;
-
-    /// See [`Process::reload_log`].
-    ///
-    /// # Errors
-    /// It cannot be loaded.
-    fn reload_log(&self) -> Result<(), String>;
-
-    /// Takes over settings that have changed.
-    fn refresh(&self, config: &Config);
-}
 
 /// A change of the configuration that another thread makes, since it waits.
 struct LateChange {
@@ -130,8 +89,8 @@ pub struct Host {
     config_file: Option<PathBuf>,
     /// Held while the configuration changes, so that no concurrent change is lost.
     config_changes: Mutex<()>,
-    /// The engine, once there is one.
-    engine: OnceLock<&'static Engine>,
+    /// The server around this and the engine, once there is one.
+    server: OnceLock<&'static Server>,
     /// `client-query-buffer-limit` in bytes.
     pub query_limit_bytes: AtomicUsize,
     /// `gather-connections`.
@@ -146,8 +105,6 @@ pub struct Host {
     listening: OnceLock<Mutex<Listening>>,
     /// Changes of the configuration that wait.
     changes: OnceLock<Sender<LateChange>>,
-    /// The data files, once there is a server.
-    data: OnceLock<Box<dyn DataFiles>>,
     /// The append-only file.
     pub append_only: AppendOnly,
     /// Files that are there while the server runs.
@@ -180,7 +137,7 @@ impl Host {
         let host = Self {
             config_file,
             config_changes: Mutex::new(()),
-            engine: OnceLock::new(),
+            server: OnceLock::new(),
             query_limit_bytes: AtomicUsize::new(0),
             gathers: AtomicBool::new(false),
             busy_poll_us: AtomicU64::new(0),
@@ -188,7 +145,6 @@ impl Host {
             connected: AtomicUsize::new(0),
             listening: OnceLock::new(),
             changes: OnceLock::new(),
-            data: OnceLock::new(),
             append_only: AppendOnly::default(),
             files: Mutex::default(),
             tls: tls::service::Service::default(),
@@ -217,16 +173,18 @@ impl Host {
         in_turn.chain(used..all).find(is_free).unwrap_or(first)
     }
 
-    /// Sets what works with data files. Call this once.
-    pub fn set_data(&self, data: Box<dyn DataFiles>) {
+    /// Sets the server that follows changes of the configuration, and that has the data. Call this once.
+    pub fn set_server(&self, server: &'static Server) {
         // This is called once.
-        let _ = self.data.set(data);
+        let _ = self.server.set(server);
     }
 
-    /// Sets the engine that follows changes of the configuration. Call this once.
-    pub fn set_engine(&self, engine: &'static Engine) {
-        // This is called once.
-        let _ = self.engine.set(engine);
+    fn server(&self) -> Result<&'static Server, &'static str> {
+        self.server.get().copied().ok_or("the server has not begun")
+    }
+
+    fn engine(&self) -> Option<&'static Engine> {
+        self.server.get().map(|server| server.engine())
     }
 
     /// The file that the data is saved in.
@@ -240,12 +198,10 @@ impl Host {
         self.query_limit_bytes.store(config.client_query_buffer_limit.min(QUERY_BYTES_MAX) as usize, Relaxed);
         self.gathers.store(config.gather_connections, Relaxed);
         self.busy_poll_us.store(config.busy_poll_us, Relaxed);
-        if let Some(engine) = self.engine.get() {
-            engine.set(&options(config));
-            cluster::configure(engine, config);
-        }
-        if let Some(data) = self.data.get() {
-            data.refresh(config);
+        if let Some(server) = self.server.get() {
+            server.set(&options(config));
+            cluster::configure(server.engine(), config);
+            append_only::refresh(server, config);
         }
     }
 
@@ -327,14 +283,12 @@ impl Host {
     /// # Errors
     /// The error reply: nothing is changed.
     fn set_in_time(&self, pairs: &[(Vec<u8>, Vec<u8>)], is_local: bool) -> Result<(), CommandError> {
-        match self.data.get() {
-            Some(data) if names(pairs, &[LOG_SWITCH]) => {
-                let (tell, told) = channel();
-                data.configure(pairs.to_vec(), is_local, Box::new(move |result| _ = tell.send(result)));
-                told.recv().unwrap_or(Err(NOT_BEGUN))
-            }
-            _ => self.config_set(&borrowed(pairs), is_local),
+        if !names(pairs, &[LOG_SWITCH]) {
+            return self.config_set(&borrowed(pairs), is_local);
         }
+        let (tell, told) = channel();
+        switch_log(pairs.to_vec(), is_local, Box::new(move |result| _ = tell.send(result)));
+        told.recv().unwrap_or(Err(NOT_BEGUN))
     }
 
     /// Changes the configuration, and does nothing that waits: the log is turned on already, or is turned off later, and
@@ -361,13 +315,13 @@ impl Host {
         self.refresh(&change.config);
         // Loading, during which none begins, may have ended since it was applied.
         if change.config.durability_replicas > 0
-            && let Some(engine) = self.engine.get()
+            && let Some(engine) = self.engine()
             && let Err(error) = begin_stream(engine)
         {
             tracing::error!("Can't keep a stream for replicas: {error}");
         }
         // It replaces what ACL SETUSER has said, which could not be taken back.
-        if let Some(engine) = self.engine.get()
+        if let Some(engine) = self.engine()
             && change.changed.iter().any(|directive| directive.name == "requirepass")
         {
             engine.users.set_default_password(&change.config.requirepass);
@@ -378,7 +332,7 @@ impl Host {
     /// The configuration with the primary that REPLICAOF has given: the role is kept in one place, which is not here.
     fn present_config(&self) -> Config {
         let config = self.config.read().clone();
-        let Some(engine) = self.engine.get() else { return config };
+        let Some(engine) = self.engine() else { return config };
         if engine.cluster.is_some() {
             // A node finds its primary in the file of nodes.
             return config;
@@ -391,7 +345,7 @@ impl Host {
 
     /// The users as CONFIG REWRITE writes them.
     fn user_lines(&self, config: &Config) -> UserLines {
-        let Some(engine) = self.engine.get() else { return UserLines::default() };
+        let Some(engine) = self.engine() else { return UserLines::default() };
         let all = config.aclfile.is_empty().then(|| engine.users.all().iter().map(|user| user.line()).collect());
         UserLines { all, plain_default: engine.users.plain_default(&config.requirepass) }
     }
@@ -400,7 +354,7 @@ impl Host {
     pub fn exit(&self, is_lost: bool) -> ! {
         self.note_closing(true);
         self.is_ending.store(true, Relaxed);
-        let ended = self.data.get().map_or(Ok(()), |data| data.end_log());
+        let ended = self.server.get().map_or(Ok(()), |server| append_only::end_log(server));
         // Behind the data, as its disk may not answer.
         if let Some(end_of_nodes) = self.end_of_nodes.get() {
             end_of_nodes();
@@ -433,7 +387,7 @@ impl Host {
                 Ok(())
             }
             "durability-replicas" => {
-                if let Some(engine) = self.engine.get().filter(|_| config.durability_replicas > 0) {
+                if let Some(engine) = self.engine().filter(|_| config.durability_replicas > 0) {
                     begin_stream(engine).map_err(|error| failed(error.to_string()))?;
                 }
                 Ok(())
@@ -488,19 +442,14 @@ impl Process for Host {
     }
 
     fn config_set_later(&self, pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
-        match (self.data.get(), self.changes.get()) {
-            (Some(data), _)
-                if names(&pairs, &[LOG_SWITCH])
-                    && !names(&pairs, &["bind", "port"])
-                    && !pairs.iter().any(|(name, _)| is_of_tls(name)) =>
-            {
-                data.configure(pairs, is_local, done)
-            }
-            (_, Some(changes)) => {
-                // The thread ends with the process.
-                let _ = changes.send(LateChange { pairs, is_local, done });
-            }
-            _ => done(Err(NOT_BEGUN)),
+        let is_of_log = names(&pairs, &[LOG_SWITCH])
+            && !names(&pairs, &["bind", "port"])
+            && !pairs.iter().any(|(name, _)| is_of_tls(name));
+        match self.changes.get() {
+            _ if is_of_log => switch_log(pairs, is_local, done),
+            // The thread ends with the process.
+            Some(changes) => _ = changes.send(LateChange { pairs, is_local, done }),
+            None => done(Err(NOT_BEGUN)),
         }
     }
 
@@ -509,9 +458,7 @@ impl Process for Host {
     }
 
     fn begin_snapshot(&self, purpose: Purpose, done: Begun) {
-        if let Some(data) = self.data.get() {
-            data.begin_snapshot(purpose, done);
-        }
+        saving::pass_on(Box::new(move |server| done(saving::begin_now(server, purpose))));
     }
 
     fn must_not_end(&self) -> Option<&'static str> {
@@ -562,27 +509,30 @@ impl Process for Host {
     }
 
     fn load_snapshot(&self, present: Present) -> Result<(), String> {
-        self.data.get().ok_or("the server has not begun")?.load_snapshot(present)
+        let rules = Rules { present, ..Rules::SNAPSHOT };
+        load_file(self.server()?, &self.snapshot_path(), rules).map_err(|error| error.to_string())
     }
 
     fn check_snapshot(&self) -> Result<(), String> {
-        self.data.get().ok_or("the server has not begun")?.check_snapshot()
+        check_file(self.server()?, &self.snapshot_path()).map_err(|error| error.to_string())
     }
 
     fn reload_log(&self) -> Result<(), String> {
-        self.data.get().ok_or("the server has not begun")?.reload_log()
+        reload_log(self.server()?)
     }
 
     fn log_facts(&self) -> LogFacts {
-        let is_loading = self.engine.get().is_some_and(|engine| engine.loading.is_on());
+        let is_loading = self.engine().is_some_and(|engine| engine.loading.is_on());
         self.append_only.facts(is_loading && self.config.read().appendonly)
     }
 
     fn create_snapshot(&self, purpose: Purpose) -> io::Result<Box<dyn Output>> {
         match purpose {
             Purpose::File => {}
-            Purpose::LogBase => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_base(),
-            Purpose::Replicas => return self.data.get().ok_or(io::ErrorKind::Unsupported)?.create_payload(),
+            Purpose::LogBase => return append_only::create_base(self.server().map_err(io::Error::other)?),
+            Purpose::Replicas => {
+                return Ok(Box::new(replicas::PayloadOutput::new(self.server().map_err(io::Error::other)?)?));
+            }
             // These make their outputs themselves.
             Purpose::Slots => return Err(io::ErrorKind::Unsupported.into()),
         }
@@ -635,7 +585,7 @@ impl Process for Host {
             config_file: self.config_file.as_deref().map(|file| file.display().to_string()).unwrap_or_default(),
             maxclients: config.maxclients,
             maxmemory_policy: config.maxmemory_policy,
-            repl_backlog_bytes: number(config.get("repl-backlog-size")),
+            repl_backlog_bytes: config.repl_backlog_size,
             replica_priority: config.replica_priority,
             replicas_min: config.min_replicas_to_write,
             is_replica_announced: config.replica_announced,
@@ -654,7 +604,7 @@ impl Process for Host {
     }
 
     fn follow(&self, primary: Option<Primary>, done: Done) {
-        self.replica.ask(replica::Request::new(primary), done);
+        self.replica.ask(replica::Request { primary, ..Default::default() }, done);
     }
 
     fn wanted_role(&self) -> Option<Option<Primary>> {
@@ -704,14 +654,14 @@ fn is(name: &[u8], other: &str) -> bool {
     name.eq_ignore_ascii_case(other.as_bytes())
 }
 
+/// Has the thread for files change the configuration, as that turns the log on or off.
+fn switch_log(pairs: Vec<(Vec<u8>, Vec<u8>)>, is_local: bool, done: Done) {
+    saving::pass_on(Box::new(move |server| done(append_only::configure(server, &pairs, is_local))));
+}
+
 /// Pairs of CONFIG SET, as most functions take them.
 pub fn borrowed(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     pairs.iter().map(|(name, value)| (&name[..], &value[..])).collect()
-}
-
-/// A directive's value as a number; 0 if it is none.
-fn number(value: Option<Vec<u8>>) -> u64 {
-    value.and_then(|text| String::from_utf8_lossy(&text).parse().ok()).unwrap_or(0)
 }
 
 /// The error as a reply, which quotes an unknown name byte for byte even if it is no UTF-8.

@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 
 use crate::cluster::Bus;
 use crate::config::{Config, fatal_error, os_reason};
-use crate::data::data_files::ServersFiles;
 use crate::data::loading::{begin_loading, load_at_start};
 use crate::data::saving::{self, NotSaved, save_at_end};
 use crate::net::listener::Listeners;
@@ -112,7 +111,6 @@ fn start(config: Config, config_file: Option<PathBuf>, daemonized: bool, supervi
     let server = Server::new(config, config_file).map_err(text("Can't start"))?;
     crate::log::set_role(|| server.replication.role.is_replica());
     server.make_users()?;
-    server.host.set_data(Box::new(ServersFiles(server)));
     *server.host.files.lock() = files;
     server.host.tls.replace(contexts);
     let workers: Vec<Arc<Mailbox>> = (0..server.workers)

@@ -5,7 +5,7 @@ use onrush_engine::eviction::policy::Policy;
 use onrush_engine::eviction::state::EvictionOptions;
 use onrush_engine::observe::timing::TimingOptions;
 use onrush_engine::replication::role::ReplicaOptions;
-use onrush_engine::settings::{ClockOf, Options, OutputLimits};
+use onrush_engine::settings::{ClockOf, Options};
 use onrush_store::{ListLimits, PairLimits, SetLimits, StreamLimits};
 
 use crate::config::Config;
@@ -43,11 +43,7 @@ pub fn options(config: &Config) -> Options {
         },
         busy_reply_ms: config.busy_reply_threshold,
         events: config.notify_keyspace_events,
-        output_limits: OutputLimits {
-            normal: config.client_output_buffer_limit.normal,
-            pubsub: config.client_output_buffer_limit.pubsub,
-            replica: config.client_output_buffer_limit.replica,
-        },
+        output_limits: config.client_output_buffer_limit,
         rdb_compression: config.rdbcompression,
         durability_replicas: config.durability_replicas as u32,
         durability_replicas_timeout_ms: config.durability_replicas_timeout,

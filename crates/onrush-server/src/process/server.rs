@@ -52,7 +52,7 @@ impl Server {
             ..Parts::default()
         };
         let server: &'static Self = Box::leak(Box::new(Self { host, engine: Engine::new(&parts, commands) }));
-        host.set_engine(&server.engine);
+        host.set_server(server);
         let garbage = server.lazyfree.open();
         threads::start("lazyfree", move || garbage.for_each(drop))?;
         server.startup_memory.store(server.used_memory(), Relaxed);

@@ -9,15 +9,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Where systemd tells the process how to report.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Who has started the process.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub enum Supervisor {
-    /// Somebody who is told nothing.
-    #[default]
-    Nobody,
-    /// systemd, and the address of the socket that it reads.
-    Systemd(OsString),
-}
+/// Who has started the process: systemd, with the address of the socket that it reads, or somebody who is told nothing.
+pub struct Supervisor(Option<OsString>);
 
 impl Supervisor {
     /// By the directive `supervised`: `no`, `auto`, `systemd` or `upstart`.
@@ -26,23 +19,17 @@ impl Supervisor {
     }
 
     fn of(supervised: &str, address: Option<OsString>) -> Self {
-        match (supervised, address) {
-            ("auto" | "systemd", Some(address)) => Self::Systemd(address),
-            ("systemd", None) => {
-                tracing::warn!("systemd supervision requested, but {VARIABLE} not found!");
-                Self::Nobody
-            }
-            ("upstart", _) => {
-                tracing::warn!("upstart is not told when the server is ready: that is not supported");
-                Self::Nobody
-            }
-            _ => Self::Nobody,
+        match (supervised, &address) {
+            ("systemd", None) => tracing::warn!("systemd supervision requested, but {VARIABLE} not found!"),
+            ("upstart", _) => tracing::warn!("upstart is not told when the server is ready: that is not supported"),
+            _ => {}
         }
+        Self(address.filter(|_| matches!(supervised, "auto" | "systemd")))
     }
 
     /// Whether there is one; the process then stays in the foreground.
     pub fn is_there(&self) -> bool {
-        *self != Self::Nobody
+        self.0.is_some()
     }
 
     /// Tells that the server serves its data.
@@ -56,7 +43,7 @@ impl Supervisor {
     }
 
     fn tell(&self, state: &str) {
-        let Self::Systemd(address) = self else { return };
+        let Some(address) = &self.0 else { return };
         if let Err(error) = send(address, state) {
             tracing::warn!("Can't tell systemd about the state of the server: {error}");
         }
@@ -108,7 +95,7 @@ mod tests {
             ),
         ];
         for (address, socket) in sockets {
-            let supervisor = Supervisor::Systemd(address);
+            let supervisor = Supervisor(Some(address));
             let mut text = [0; 100];
             for (tell, wanted) in
                 [(Supervisor::tell_ready as fn(&Supervisor), "\nREADY=1\n"), (Supervisor::tell_end, "\nSTOPPING=1\n")]
@@ -120,6 +107,6 @@ mod tests {
         }
         std::fs::remove_dir_all(&folder).unwrap();
         // Nobody reads there any more, which is no reason to end.
-        Supervisor::Systemd(path.into_os_string()).tell_ready();
+        Supervisor(Some(path.into_os_string())).tell_ready();
     }
 }

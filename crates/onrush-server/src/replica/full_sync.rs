@@ -101,9 +101,6 @@ fn parse(line: &str) -> Result<Length, End> {
     let wrong = || {
         End::Failed(format!("waiting for the data: the primary sends {:?}", line.chars().take(200).collect::<String>()))
     };
-    if line.starts_with('-') {
-        return Err(wrong());
-    }
     let length = line.strip_prefix('$').ok_or_else(wrong)?;
     match length.strip_prefix("EOF:") {
         Some(mark) => mark.as_bytes().try_into().map(Length::Mark).map_err(|_| wrong()),
@@ -227,7 +224,11 @@ impl Keeping {
         if self.piece.len() < PIECE_LEN {
             return Ok(());
         }
-        let mut piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_LEN));
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_LEN));
+        self.send(piece)
+    }
+
+    fn send(&self, mut piece: Vec<u8>) -> io::Result<()> {
         loop {
             match self.pieces.try_send(piece) {
                 Ok(()) => return Ok(()),
@@ -241,12 +242,8 @@ impl Keeping {
 
     /// Waits until all is written; returns the file, at its beginning.
     fn finish(mut self) -> io::Result<File> {
-        let mut rest = std::mem::take(&mut self.piece);
-        while let Err(TrySendError::Full(back)) = self.pieces.try_send(rest) {
-            rest = back;
-            self.look()?;
-            std::thread::sleep(LOOK_PERIOD);
-        }
+        let rest = std::mem::take(&mut self.piece);
+        self.send(rest)?;
         (self.pieces, _) = sync_channel(0);
         self.end()
     }

@@ -4,18 +4,8 @@ use onrush_engine::replication::history::Position;
 
 use super::link::{End, Link};
 use crate::config::Config;
+use crate::net::peers::request;
 use crate::process::server::Server;
-
-/// A request as it is sent.
-pub(super) fn request(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
-    for arg in args {
-        bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
 
 /// Sends requests together and returns the replies, each of one line.
 fn ask(link: &mut Link, doing: &str, requests: &[Vec<u8>]) -> Result<Vec<String>, End> {
@@ -124,10 +114,10 @@ fn parse(reply: &str) -> Result<Answer, End> {
         ("+CONTINUE", None, _) => Ok(Answer::Continues(None)),
         ("+CONTINUE", Some(id), None) if is_id(id) => Ok(Answer::Continues(Some(id.to_owned()))),
         ("+FULLRESYNC", Some(id), Some(offset))
-            if is_id(id) && offset.parse::<i64>().is_ok_and(|offset| (0..OFFSET_MAX).contains(&offset)) =>
+            if is_id(id)
+                && let Ok(offset @ 0..OFFSET_MAX) = offset.parse::<i64>() =>
         {
-            let offset = offset.parse().unwrap_or_default();
-            Ok(Answer::SendsAll(Position { id: id.to_owned(), offset }))
+            Ok(Answer::SendsAll(Position { id: id.to_owned(), offset: offset as u64 }))
         }
         ("-NOMASTERLINK" | "-LOADING" | "-BUSY", ..) => Err(End::Later(reply[1..].to_owned())),
         _ => Err(End::Failed(format!("PSYNC: the primary replies {:?}", reply.chars().take(200).collect::<String>()))),

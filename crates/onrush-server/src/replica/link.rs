@@ -1,6 +1,6 @@
 //! The connection of a replica to its primary: bytes, lines, and how long it is silent.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
@@ -27,15 +27,19 @@ const READ_LEN_MAX: usize = 256 << 10;
 const KEPT_LEN_MAX: usize = 4 << 20;
 
 /// Why a link has ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     /// The server gets another role.
+    #[error("interrupted")]
     Interrupted,
     /// The primary wants to be asked again later.
+    #[error("{0}")]
     Later(String),
     /// The replica that is to take over does not want to.
+    #[error("{0}")]
     Refused(String),
     /// Something went wrong.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -46,15 +50,6 @@ impl End {
             ErrorKind::UnexpectedEof => Self::Failed(format!("{doing}: the primary has closed the connection")),
             ErrorKind::TimedOut => Self::Failed(format!("{doing}: the primary is silent for repl-timeout")),
             _ => Self::Failed(format!("{doing}: {error}")),
-        }
-    }
-}
-
-impl Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Later(why) | Self::Refused(why) | Self::Failed(why) => f.write_str(why),
         }
     }
 }
@@ -78,16 +73,16 @@ impl Write for Socket {
     }
 }
 
-enum Stream {
-    Plain(Socket),
-    Tls(Box<StreamOwned<ClientConnection, Socket>>),
-}
+/// A connection, encrypted or not.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
 
 /// A connection to the primary. Dropped, it is closed.
 pub(super) struct Link {
     server: &'static Server,
     socket: Arc<TcpStream>,
-    stream: Stream,
+    stream: Box<dyn Stream>,
     /// Bytes that have come and were not taken: those from `at` on.
     buf: Vec<u8>,
     at: usize,
@@ -112,17 +107,17 @@ impl Link {
         };
         limit(&socket).map_err(End::failed("connecting"))?;
         let own = Socket(Arc::clone(&socket));
-        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Stream::Plain(own) };
+        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Box::new(own) };
         Ok(Self { server, socket, stream, buf: Vec::new(), at: 0, last_io: Instant::now() })
     }
 
-    fn encrypt(server: &'static Server, socket: Socket) -> Result<Stream, End> {
+    fn encrypt(server: &'static Server, socket: Socket) -> Result<Box<dyn Stream>, End> {
         let failed = |why: &dyn Display| End::Failed(format!("encrypting: {why}"));
         let config = server.host.tls.links().ok_or_else(|| failed(&"there is no tls-ca-cert-file"))?;
         let address = socket.0.peer_addr().map_err(|error| failed(&error))?;
         let name = ServerName::from(address.ip());
         let connection = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
-        Ok(Stream::Tls(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Box::new(StreamOwned::new(connection, socket)))
     }
 
     /// Sends all of it.
@@ -130,13 +125,8 @@ impl Link {
     /// # Errors
     /// The system's.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Plain(socket) => socket.write_all(bytes),
-            Stream::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
-            }
-        }
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// The address of the primary, that of this side, and the file descriptor.
@@ -183,12 +173,7 @@ impl Link {
     }
 
     fn read_socket(&mut self, from: usize) -> io::Result<usize> {
-        let into = &mut self.buf[from..];
-        let read = match &mut self.stream {
-            Stream::Plain(socket) => socket.read(into),
-            Stream::Tls(stream) => stream.read(into),
-        };
-        match read {
+        match self.stream.read(&mut self.buf[from..]) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(len) => {
                 self.last_io = Instant::now();

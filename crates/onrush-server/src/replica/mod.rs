@@ -47,8 +47,7 @@ pub fn begin(server: &Server) {
 /// # Errors
 /// The system cannot create it.
 pub fn start(server: &'static Server) -> io::Result<()> {
-    threads::start("replica", move || run(server))?;
-    Ok(())
+    threads::start("replica", move || run(server)).map(drop)
 }
 
 fn run(server: &'static Server) {
@@ -89,7 +88,7 @@ fn give_failover_up(server: &'static Server, end: &End) {
     let was_refused = matches!(end, End::Refused(_));
     if was_refused || failover.unasked_since().is_some_and(|since| since.elapsed() > timeout) {
         tracing::warn!("The planned fail-over ends, and this server is a primary again: {end}");
-        server.host.replica.ask(Request::new(None), Box::new(|_| {}));
+        server.host.replica.ask(Request::default(), Box::new(|_| {}));
     }
 }
 

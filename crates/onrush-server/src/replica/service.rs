@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -12,41 +12,17 @@ use onrush_engine::replication::role::Primary;
 use onrush_persist::threads;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::net::peers::connect;
+
 /// Another role for this server.
+#[derive(Default)]
 pub struct Request {
     /// Its primary; `None`: it is one.
-    pub(super) primary: Option<Primary>,
-    /// Whether it takes over from this server (FAILOVER).
-    pub(super) takes_over: bool,
-    /// Whether the primary is the same server as before, at another address.
-    pub(super) is_same: bool,
-}
-
-impl Request {
-    /// The role with this primary; `None`: this server is one.
-    pub fn new(primary: Option<Primary>) -> Self {
-        Self { primary, takes_over: false, is_same: false }
-    }
-
-    /// The primary was a replica of this server, and takes over.
-    pub fn of_failover(self) -> Self {
-        Self { takes_over: true, ..self }
-    }
-
-    /// The primary is the same server as before, at another address: what came from it is as good as it was.
-    pub fn of_same(self, is_same: bool) -> Self {
-        Self { is_same, ..self }
-    }
-
-    /// See [`Request::of_same`].
-    pub fn is_same(&self) -> bool {
-        self.is_same
-    }
-
-    /// The primary; `None`: this server is one.
-    pub fn primary(&self) -> Option<&Primary> {
-        self.primary.as_ref()
-    }
+    pub primary: Option<Primary>,
+    /// Whether it takes over from this server, whose replica it was (FAILOVER).
+    pub takes_over: bool,
+    /// Whether the primary is the same server as before, at another address: what came from it is as good as it was.
+    pub is_same: bool,
 }
 
 #[derive(Default)]
@@ -165,18 +141,4 @@ impl Service {
     pub(super) fn forget(&self, socket: &Arc<TcpStream>) {
         self.state.lock().socket.take_if(|known| Arc::ptr_eq(known, socket));
     }
-}
-
-fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }

@@ -16,9 +16,9 @@ use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
-use super::handshake::request;
 use super::link::{End, Link};
 use crate::data::replay::{Answers, Failure, NAME_LEN_MAX};
+use crate::net::peers::request;
 use crate::process::server::Server;
 use crate::replicas::link::next_command;
 
@@ -191,12 +191,12 @@ impl Follower {
 #[cold]
 fn note_failure(bytes: &[u8], failure: &Failure) {
     let mut rest = bytes;
-    let command = std::iter::from_fn(|| next_command(&mut rest)).nth(failure.index());
+    let command = std::iter::from_fn(|| next_command(&mut rest)).nth(failure.index);
     let name = command.as_ref().and_then(|args| args.first()).copied().unwrap_or_default();
     tracing::error!(
         "The command '{}' of the primary's stream fails here ({}): the data of this replica may differ from the primary's",
         name[..name.len().min(NAME_LEN_MAX)].escape_ascii(),
-        failure.code()
+        failure.code
     );
 }
 

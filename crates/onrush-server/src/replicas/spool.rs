@@ -36,17 +36,14 @@ struct Segment {
     end: u64,
 }
 
-/// Bytes that are being written.
-type Piece = Arc<Taken>;
-
 #[derive(Default)]
 struct Parts {
     /// The [`onrush_engine::replication::history::Epoch::lineage`] of the history that all of it is of.
     lineage: u64,
     /// In the order of the stream, without gaps.
     segments: VecDeque<Segment>,
-    /// What comes behind them.
-    piece: Option<Piece>,
+    /// What comes behind them, and is being written.
+    piece: Option<Arc<Taken>>,
     /// Whether the thread is to look.
     is_rung: bool,
 }

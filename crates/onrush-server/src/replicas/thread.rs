@@ -71,8 +71,7 @@ pub fn start(server: &'static Server) -> io::Result<()> {
         online: 0,
         ebbs: onrush_alloc::Ebbs::default(),
     };
-    threads::start("replicas", move || thread.run())?;
-    Ok(())
+    threads::start("replicas", move || thread.run()).map(drop)
 }
 
 struct Thread {
@@ -179,12 +178,12 @@ impl Thread {
         tracing::info!("The primary hands over to this replica ({})", connection.handle().addr);
         let is_done = Arc::new(AtomicBool::new(false));
         self.handing_over.push((connection, *request, Arc::clone(&is_done)));
-        let (server, request) = (self.server, Request::new(None));
+        let server = self.server;
         let done = move |_| {
             is_done.store(true, Release);
             server.host.replicas.ring();
         };
-        server.host.replica.ask(request, Box::new(done));
+        server.host.replica.ask(Request::default(), Box::new(done));
     }
 
     fn adopt_old_primaries(&mut self) {
@@ -225,7 +224,8 @@ impl Thread {
         replication.held.look(replication);
         tracing::info!("{target} takes over from this server");
         if replication.failover.choose(target.clone(), lacks_some) {
-            self.server.host.replica.ask(Request::new(Some(target)).of_failover(), Box::new(|_| {}));
+            let request = Request { primary: Some(target), takes_over: true, is_same: false };
+            self.server.host.replica.ask(request, Box::new(|_| {}));
         }
     }
 

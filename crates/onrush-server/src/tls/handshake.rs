@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::errors::HandshakeError;
-use super::stream::{Established, encode};
+use super::stream::{Established, encode, encode_all};
 
 /// The longest a handshake may take, in seconds.
 const TIME_MAX_S: u64 = 10;
@@ -80,9 +80,9 @@ async fn run(stream: &mut TcpStream, config: Arc<ServerConfig>) -> Result<Establ
             Ok(Next::End) if state.tls.is_handshaking() => return Err(HandshakeError::Closed),
             Ok(Next::End) => return Ok(state),
             Err(error) => {
-                let alert = alert(&mut state, output);
+                encode_all(&mut state.tls, &mut state.partial, &mut output);
                 // It is short; a socket that is full means that the client does not read.
-                let _ = stream.try_write(&alert);
+                let _ = stream.try_write(&output);
                 return Err(error.into());
             }
         }
@@ -119,44 +119,37 @@ fn step(state: &mut Established, output: &mut Vec<u8>) -> Result<Next, rustls::E
     next
 }
 
-/// What the client is to be told behind `output`.
-fn alert(state: &mut Established, mut output: Vec<u8>) -> Vec<u8> {
-    while state.tls.wants_write()
-        && let Ok(ConnectionState::EncodeTlsData(mut data)) = state.tls.process_tls_records(&mut state.partial).state
-    {
-        encode(&mut data, &mut output);
+async fn receive(stream: &TcpStream, input: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    match read(stream, |bytes| input.extend_from_slice(bytes)).await? {
+        0 => Err(HandshakeError::Closed),
+        _ => Ok(()),
     }
-    output
 }
 
-async fn receive(stream: &TcpStream, input: &mut Vec<u8>) -> Result<(), HandshakeError> {
+/// Waits for bytes, and passes them on; returns how many, 0 at the end.
+async fn read(stream: &TcpStream, take: impl FnOnce(&[u8])) -> io::Result<usize> {
     loop {
         stream.readable().await?;
         // Not kept while it waits.
         let mut space = [0; READ_LEN];
         match stream.try_read(&mut space) {
-            Ok(0) => return Err(HandshakeError::Closed),
-            Ok(len) => {
-                input.extend_from_slice(&space[..len]);
-                return Ok(());
-            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+            read => {
+                let len = read?;
+                take(&space[..len]);
+                return Ok(len);
+            }
         }
     }
 }
 
 async fn linger(stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
-    let mut read = 0;
-    while read < LINGER_LEN_MAX {
-        stream.readable().await?;
-        let mut space = [0; READ_LEN];
-        match stream.try_read(&mut space) {
-            Ok(0) => return Ok(()),
-            Ok(len) => read += len,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+    let mut left = LINGER_LEN_MAX;
+    while left > 0 {
+        match read(stream, |_| {}).await? {
+            0 => return Ok(()),
+            len => left = left.saturating_sub(len),
         }
     }
     Ok(())

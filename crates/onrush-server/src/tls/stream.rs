@@ -286,12 +286,7 @@ impl TlsStream {
     /// Tells the client what it has done wrong, if the socket takes that at once.
     #[cold]
     fn give_up(&mut self, error: &rustls::Error) -> io::Error {
-        while self.tls.wants_write() {
-            match self.tls.process_tls_records(&mut self.partial).state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, &mut self.sealed),
-                _ => break,
-            }
-        }
+        encode_all(&mut self.tls, &mut self.partial, &mut self.sealed);
         let _ = self.flush();
         self.is_broken = true;
         if let Ok(peer) = self.tcp.peer_addr() {
@@ -469,6 +464,15 @@ type Traffic<'a> = WriteTraffic<'a, ServerConnectionData>;
 /// Encrypts; returns the length of the records.
 fn seal(traffic: &mut Traffic<'_>, bytes: &[u8], output: &mut [u8]) -> io::Result<usize> {
     traffic.encrypt(bytes, output).map_err(io::Error::other)
+}
+
+/// Appends all that the protocol has to say of what has gone wrong.
+pub(super) fn encode_all(tls: &mut UnbufferedServerConnection, partial: &mut [u8], to: &mut Vec<u8>) {
+    while tls.wants_write()
+        && let Ok(ConnectionState::EncodeTlsData(mut data)) = tls.process_tls_records(partial).state
+    {
+        encode(&mut data, to);
+    }
 }
 
 /// Appends what the protocol has to say.

@@ -44,8 +44,7 @@ const TRACKED_KEYS_TRIM_MAX: usize = 10_000;
 /// # Errors
 /// The system cannot create a thread.
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
-    threads::start("maintenance", move || run(server, &workers))?;
-    Ok(())
+    threads::start("maintenance", move || run(server, &workers)).map(drop)
 }
 
 /// Does the regular work until the process ends.

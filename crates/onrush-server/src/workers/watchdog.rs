@@ -33,11 +33,11 @@ const END_LOOKS_MAX: u32 = 300;
 pub fn start(server: &'static Server, workers: Arc<[Arc<Mailbox>]>) -> io::Result<()> {
     threads::start("watchdog", move || {
         let mut watched: Vec<Watched> = workers.iter().map(|_| Watched::default()).collect();
-        let (mut end, mut bus) = (Standstill::default(), Bus::default());
+        let (mut end, mut bus) = (Standstill::default(), Standstill::default());
         loop {
             std::thread::sleep(PERIOD);
             bound_end(server, &mut end);
-            bus.look(server);
+            watch_bus(server, &mut bus);
             for (thread, (worker, watched)) in workers.iter().zip(&mut watched).enumerate() {
                 let stats = &server.stats.threads[thread];
                 // A worker that has not begun to execute anything waits for its turn on a processor.
@@ -66,13 +66,13 @@ fn pass_on(server: &Server, from: &Mailbox, workers: &[Arc<Mailbox>]) {
 }
 
 /// Ends the process if its end does not go on: the disk does not answer.
-fn bound_end(server: &Server, end: &mut Standstill) {
+fn bound_end(server: &Server, end: &mut Standstill<Option<(u64, u64)>>) {
     if !server.host.is_closing.load(Relaxed) {
         *end = Standstill::default();
         return;
     }
     let saved = server.snapshots.underway().map(|underway| (underway.saved(), underway.written_bytes()));
-    if end.look(saved) {
+    if end.look(saved) >= END_LOOKS_MAX {
         let time = PERIOD * END_LOOKS_MAX;
         tracing::error!("The data is not saved, exit code 1: the disk has not answered for {} s", time.as_secs());
         crate::log::wait();
@@ -82,49 +82,39 @@ fn bound_end(server: &Server, end: &mut Standstill) {
 
 /// The bus of the cluster. While it stands still, as its file of nodes cannot be written, other nodes hear nothing of this one,
 /// and its replica takes over after a node timeout.
-#[derive(Default)]
-struct Bus {
-    rounds: u64,
-    /// Looks since its last round.
-    looks: u32,
-}
-
-impl Bus {
-    fn look(&mut self, server: &Server) {
-        let Some(cluster) = &server.cluster else { return };
-        let rounds = cluster.bus_rounds.load(Relaxed);
-        // Before its first round the data is loaded.
-        self.looks = if rounds == self.rounds && rounds > 0 { self.looks + 1 } else { 0 };
-        self.rounds = rounds;
-        if self.looks == 0 || cluster.is_stopped() {
-            return;
-        }
-        let Ok(timeout_ms) = cluster.node.lock().map(|state| state.cluster.options().node_timeout_ms) else { return };
-        let silent = PERIOD * self.looks;
-        if silent.as_millis() >= u128::from(timeout_ms) {
-            tracing::warn!(
-                "The bus of the cluster has stood still for {} s: commands are refused until it goes on",
-                silent.as_secs_f32()
-            );
-            cluster.stop();
-        }
+fn watch_bus(server: &Server, bus: &mut Standstill<u64>) {
+    let Some(cluster) = &server.cluster else { return };
+    let rounds = cluster.bus_rounds.load(Relaxed);
+    let looks = bus.look(rounds);
+    // Before its first round the data is loaded.
+    if rounds == 0 || looks == 0 || cluster.is_stopped() {
+        return;
+    }
+    let Ok(timeout_ms) = cluster.node.lock().map(|state| state.cluster.options().node_timeout_ms) else { return };
+    let silent = PERIOD * looks;
+    if silent.as_millis() >= u128::from(timeout_ms) {
+        tracing::warn!(
+            "The bus of the cluster has stood still for {} s: commands are refused until it goes on",
+            silent.as_secs_f32()
+        );
+        cluster.stop();
     }
 }
 
-/// How long the end of the process has not gone on.
+/// How long something has not gone on.
 #[derive(Default)]
-struct Standstill {
-    /// What the last snapshot had saved and written.
-    seen: Option<(u64, u64)>,
+struct Standstill<T> {
+    /// How far it was.
+    seen: T,
     looks: u32,
 }
 
-impl Standstill {
-    /// Returns whether this is too long.
-    fn look(&mut self, saved: Option<(u64, u64)>) -> bool {
-        self.looks = if saved == self.seen { self.looks + 1 } else { 0 };
-        self.seen = saved;
-        self.looks >= END_LOOKS_MAX
+impl<T: PartialEq> Standstill<T> {
+    /// Returns how many looks in a row have found it where it was.
+    fn look(&mut self, now: T) -> u32 {
+        self.looks = if now == self.seen { self.looks.saturating_add(1) } else { 0 };
+        self.seen = now;
+        self.looks
     }
 }
 
@@ -193,10 +183,10 @@ mod tests {
     fn an_end_that_goes_on_has_all_the_time_it_needs() {
         let mut end = Standstill::default();
         for written in 0..3 {
-            assert!((0..END_LOOKS_MAX).all(|_| !end.look(Some((5, written)))));
+            assert!((0..END_LOOKS_MAX).all(|_| end.look(Some((5, written))) < END_LOOKS_MAX));
         }
-        assert!((0..END_LOOKS_MAX).all(|_| !end.look(None)));
-        assert!(end.look(None));
+        assert!((0..END_LOOKS_MAX).all(|_| end.look(None) < END_LOOKS_MAX));
+        assert_eq!(end.look(None), END_LOOKS_MAX);
     }
 
     #[test]

@@ -22,7 +22,8 @@ use tokio::task::LocalSet;
 use super::super::slots::note_marks;
 use super::feed::{Feed, FeedOutput};
 use super::now_s;
-use super::target::{Heard, Target, request};
+use super::target::{Heard, Target};
+use crate::net::peers::request;
 use crate::process::server::Server;
 
 /// Slots are cut together as long as they have no more keys than this: what clients change in them waits until the keys are
@@ -77,6 +78,7 @@ const OTHERS: &str = "the slots have got another owner";
 /// See the module's text.
 pub(super) struct Export {
     server: &'static Server,
+    cluster: &'static Clustering,
     job: Job,
     slots: Vec<u16>,
     feed: Arc<Feed>,
@@ -93,9 +95,10 @@ impl Export {
     ///
     /// # Errors
     /// It is not possible any more.
-    pub(super) fn new(server: &'static Server, job: Job) -> Result<Self, String> {
+    pub(super) fn new(server: &'static Server, cluster: &'static Clustering, job: Job) -> Result<Self, String> {
         let export = Self {
             server,
+            cluster,
             slots: job.slots(),
             job,
             feed: Arc::default(),
@@ -151,15 +154,13 @@ impl Export {
         &self,
         look: impl FnOnce(&mut onrush_engine::cluster::node::State) -> Result<R, String>,
     ) -> Result<R, String> {
-        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
-        let mut state = cluster.node.lock().map_err(|_| "the node has not begun".to_owned())?;
+        let mut state = self.cluster.node.lock().map_err(|_| "the node has not begun".to_owned())?;
         look(&mut state)
     }
 
     /// Whether it may go on.
     fn check(&self) -> Result<(), String> {
-        let cluster = self.server.cluster.as_ref().ok_or("there is no cluster")?;
-        if cluster.moves.is_cancelled(&self.job.name) {
+        if self.cluster.moves.is_cancelled(&self.job.name) {
             return Err("a client wants it to end".to_owned());
         }
         let checked = self.with(|state| state.cluster.check_export(&self.slots, &self.job.target));
@@ -167,15 +168,11 @@ impl Export {
     }
 
     fn set_stage(&self, stage: Stage) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.set_stage(&self.job.name, Side::Export, stage, "", now_s(self.server));
-        }
+        self.cluster.moves.set_stage(&self.job.name, Side::Export, stage, "", now_s(self.server));
     }
 
     fn note_heard(&self) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.note_heard(&self.job.name, Side::Export, now_s(self.server));
-        }
+        self.cluster.moves.note_heard(&self.job.name, Side::Export, now_s(self.server));
     }
 
     async fn establish(&self, target: &mut Target) -> Result<(), String> {
@@ -189,7 +186,7 @@ impl Export {
         let began = Instant::now();
         loop {
             target.send(&request(&args)).await?;
-            match self.hear(target, "ESTABLISHED", target.timeout()).await {
+            match self.hear(target, "ESTABLISHED", target.timeout).await {
                 // It has not heard yet what this node has got just now.
                 Err(why) if why.starts_with("TRYAGAIN") && began.elapsed() < KNOWN_WITHIN => {
                     self.check()?;
@@ -214,10 +211,8 @@ impl Export {
 
     /// The slots may be the target's from here on.
     fn leave(&self) {
-        if let Some(cluster) = &self.server.cluster {
-            cluster.moves.leave(&self.slots, true);
-            note_marks(self.server);
-        }
+        self.cluster.moves.leave(&self.slots, true);
+        note_marks(self.server);
     }
 
     /// Slots that are cut together.
@@ -299,7 +294,7 @@ impl Export {
             self.check()?;
             let asked = Instant::now();
             self.prepare(target).await?;
-            self.hear(target, "PREPARED", target.timeout()).await?;
+            self.hear(target, "PREPARED", target.timeout).await?;
             let lag = asked.elapsed();
             if lag > lag_max {
                 // What was on its way when the copies ended is no fault of those who write.
@@ -318,9 +313,7 @@ impl Export {
                 tokio::time::sleep(LOOK).await;
             }
             // To give slots away is to write that down.
-            let is_failing =
-                || self.server.cluster.as_ref().is_some_and(|cluster| cluster.is_file_failing.load(Relaxed));
-            while is_failing() || !self.hold() {
+            while self.cluster.is_file_failing.load(Relaxed) || !self.hold() {
                 // A script takes long, or the disk is full.
                 self.release();
                 self.check()?;
@@ -356,7 +349,7 @@ impl Export {
                 Heard::Nothing => {
                     self.release();
                     self.set_stage(Stage::CatchesUp);
-                    self.hear(target, "PREPARED", target.timeout()).await?;
+                    self.hear(target, "PREPARED", target.timeout).await?;
                 }
                 Heard::Error(why) | Heard::Closed(why) => return Err(why),
             }
@@ -392,9 +385,7 @@ impl Export {
     fn reserve(&self) -> Result<bool, String> {
         let facts = Facts(self.server.engine());
         let is_ready = self.with(|state| state.cluster.reserve_hand_over(facts.now(), &facts))?;
-        if let Some(cluster) = &self.server.cluster {
-            cluster.node.wake();
-        }
+        self.cluster.node.wake();
         Ok(is_ready)
     }
 
@@ -424,7 +415,7 @@ impl Export {
             self.with(|state| state.cluster.begin_hand_over(&self.slots, &self.job.target, facts.now(), &facts));
         let Some(epoch) = begun? else { return Ok(false) };
         let asked = Instant::now();
-        let may_take_ms = target.timeout().as_millis().to_string();
+        let may_take_ms = target.timeout.as_millis().to_string();
         let epoch = epoch.to_string();
         let take = [&b"CLUSTER"[..], b"SYNCSLOTS", b"TAKE", may_take_ms.as_bytes(), epoch.as_bytes()];
         target.send(&request(&take)).await?;
@@ -459,7 +450,7 @@ impl Export {
             self.go_on_if_down();
             // This node's time may be another one than the target's, and begins before the target's. A replica of the target that has
             // failed may have the slots, and says so when it has taken over.
-            let at_most = 2 * target.timeout() + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
+            let at_most = 2 * target.timeout + if has_replicas { ELECTION_MAX } else { Duration::ZERO };
             if theirs == self.slots.len() {
                 // The bus may tell it before the target serves clients, and that may take long.
                 let told = *told.get_or_insert_with(Instant::now);
@@ -484,20 +475,16 @@ impl Export {
             state.cluster.give_slots(&self.slots, &self.job.target, facts.now(), &facts);
             state.cluster.end_hand_over();
             // Whatever the bus waits for.
-            if let Some(clustering) = &self.server.cluster {
-                clustering.foretell(Arc::new(Routes::of(&state.cluster)));
-            }
+            self.cluster.foretell(Arc::new(Routes::of(&state.cluster)));
             Ok(())
         })?;
-        let Some(cluster) = &self.server.cluster else { return Ok(()) };
-        cluster.node.wake();
-        wait_for_routes(cluster, || !self.slots.iter().any(|slot| cluster.routes().own.has(*slot)));
+        self.cluster.node.wake();
+        wait_for_routes(self.cluster, || !self.slots.iter().any(|slot| self.cluster.routes().own.has(*slot)));
         Ok(())
     }
 
     /// The slots stay here, and clients go on when that is saved: the target may have them, and come back. `false`: not yet.
     fn keep(&self) -> Result<bool, String> {
-        let Some(cluster) = &self.server.cluster else { return Ok(true) };
         let (facts, is_saved) = (Facts(self.server.engine()), Arc::new(AtomicBool::new(false)));
         let saved = Arc::clone(&is_saved);
         let keeps = self.with(|state| {
@@ -510,9 +497,9 @@ impl Export {
             }
             Ok(keeps)
         })?;
-        cluster.node.wake();
+        self.cluster.node.wake();
         if keeps {
-            wait_for_routes(cluster, || is_saved.load(Acquire));
+            wait_for_routes(self.cluster, || is_saved.load(Acquire));
         }
         Ok(keeps)
     }
@@ -527,16 +514,15 @@ impl Export {
 
     /// Clients go on, but not with slots that have got another owner, nor while the cluster is down, whatever the routes say so far.
     fn refuse_what_has_gone(&self) {
-        let Some(cluster) = &self.server.cluster else { return };
         let _ = self.with(|state| {
             if state.cluster.own_among(&self.slots) < self.slots.len() || !state.cluster.is_up() {
-                cluster.foretell(Arc::new(Routes::of(&state.cluster)));
+                self.cluster.foretell(Arc::new(Routes::of(&state.cluster)));
                 // The bus makes new ones, which these give way to.
                 state.cluster.tell_replicas_again();
             }
             Ok(())
         });
-        cluster.node.wake();
+        self.cluster.node.wake();
     }
 
     /// It is clear whose the slots are.
@@ -578,16 +564,13 @@ impl Drop for Export {
         self.release();
         self.end_hand_over();
         self.feed.close();
-        if let Some(cluster) = &self.server.cluster {
-            // Those that have gone keep the mark until their keys are deleted; without keys, nobody comes to that.
-            let is_empty =
-                |slot: u16| self.server.keyspace.db(0).is_some_and(|db| db.shard(usize::from(slot)).is_empty());
-            let own = |slot: u16| self.with(|state| Ok(state.cluster.own_among(&[slot]) > 0)).unwrap_or(true);
-            let stay: Vec<u16> = self.slots.iter().copied().filter(|slot| is_empty(*slot) || own(*slot)).collect();
-            if !stay.is_empty() {
-                cluster.moves.leave(&stay, false);
-                note_marks(self.server);
-            }
+        // Those that have gone keep the mark until their keys are deleted; without keys, nobody comes to that.
+        let is_empty = |slot: u16| self.server.keyspace.db(0).is_some_and(|db| db.shard(usize::from(slot)).is_empty());
+        let own = |slot: u16| self.with(|state| Ok(state.cluster.own_among(&[slot]) > 0)).unwrap_or(true);
+        let stay: Vec<u16> = self.slots.iter().copied().filter(|slot| is_empty(*slot) || own(*slot)).collect();
+        if !stay.is_empty() {
+            self.cluster.moves.leave(&stay, false);
+            note_marks(self.server);
         }
         if let Some(underway) = self.server.snapshots.underway()
             && underway.purpose == Purpose::Slots

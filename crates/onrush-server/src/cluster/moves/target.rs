@@ -9,7 +9,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use crate::cluster::link_timeout;
-use crate::cluster::links::{Destination, Stream};
+use crate::cluster::links::Destination;
+use crate::net::peers::request;
 use crate::process::server::Server;
 
 /// Bytes of replies that are read at once.
@@ -49,7 +50,7 @@ pub(super) struct Target {
     reader: JoinHandle<()>,
     has_answered: bool,
     /// How long it may be silent.
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Drop for Target {
@@ -71,12 +72,18 @@ impl Target {
             false => None,
         };
         let timeout = link_timeout(&config);
-        let to = Destination { address: SocketAddr::new(ip, port), from: None, tls, timeout };
+        let to = Destination { address: SocketAddr::new(ip, port), tls, timeout };
         let stream = match tokio::time::timeout(timeout, to.connect()).await {
             Ok(stream) => stream.map_err(|error| format!("connecting to the target: {error}"))?,
             Err(_) => return Err("connecting to the target takes too long".to_owned()),
         };
-        let mut target = Self::over(stream, timeout);
+        let (reader, writer) = tokio::io::split(stream);
+        let (sender, said) = channel(SAID_MAX);
+        let reader = tokio::task::spawn_local(async move {
+            let why = listen(reader, &sender).await;
+            let _ = sender.send(Said::Closed(why)).await;
+        });
+        let mut target = Self { writer: Box::new(writer), said, reader, has_answered: false, timeout };
         if !config.masterauth.is_empty() {
             let user = match config.masteruser.as_str() {
                 "" => "default",
@@ -85,16 +92,6 @@ impl Target {
             target.send(&request(&[b"AUTH", user.as_bytes(), &config.masterauth])).await?;
         }
         Ok(target)
-    }
-
-    fn over(stream: Box<dyn Stream>, timeout: Duration) -> Self {
-        let (reader, writer) = tokio::io::split(stream);
-        let (sender, said) = channel(SAID_MAX);
-        let reader = tokio::task::spawn_local(async move {
-            let why = listen(reader, &sender).await;
-            let _ = sender.send(Said::Closed(why)).await;
-        });
-        Self { writer: Box::new(writer), said, reader, has_answered: false, timeout }
     }
 
     /// Sends commands.
@@ -111,7 +108,7 @@ impl Target {
             };
             let sent = tokio::time::timeout(self.timeout, written).await;
             sent.map_err(|_| "the target takes nothing".to_owned())?
-                .map_err(|error| self.why_closed(&error.to_string()))?;
+                .map_err(|error| self.check().err().unwrap_or_else(|| error.to_string()))?;
             // The task that reads replies has the same thread.
             tokio::task::yield_now().await;
         }
@@ -127,10 +124,6 @@ impl Target {
             }
         }
         Ok(())
-    }
-
-    fn why_closed(&mut self, error: &str) -> String {
-        self.check().err().unwrap_or_else(|| error.to_owned())
     }
 
     /// Waits until it says a status, at most so long.
@@ -153,18 +146,6 @@ impl Target {
     pub(super) fn has_answered(&mut self) -> bool {
         std::mem::take(&mut self.has_answered)
     }
-
-    /// How long it may be silent.
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-}
-
-/// A command.
-pub(super) fn request(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    onrush_persist::push_command(&mut bytes, args.iter().copied());
-    bytes
 }
 
 /// Reads replies until the connection ends; returns why.

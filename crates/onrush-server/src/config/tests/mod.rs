@@ -9,6 +9,20 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
+impl Config {
+    /// This configuration with another value for one directive, even an immutable one, as a line of a file sets it.
+    ///
+    /// # Errors
+    /// The name is unknown or the value cannot be taken.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Result<Self, ConfigSetError> {
+        let index = find(name.as_bytes()).ok_or_else(|| ConfigSetError::Unknown { name: name.to_owned() })?;
+        let words = [value.as_bytes().to_vec()];
+        self.set_words(index, &words).map_err(|reason| ConfigSetError::failed(name, reason))?;
+        self.refresh();
+        Ok(self)
+    }
+}
+
 /// A directory of its own for a test, gone when it ends.
 struct Scratch(PathBuf);
 
