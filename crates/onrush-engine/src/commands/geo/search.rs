@@ -299,8 +299,7 @@ pub(crate) fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
     let (target, source) = (ctx.key(1), ctx.key(2));
     keys::lock(ctx, [&target, &source])?;
     ctx.commit.read_as::<SortedSet>(&source)?;
-    let mut query = Query::default();
-    query.target = Some(target);
+    let mut query = Query { target: Some(target), ..Query::default() };
     query.read_options(ctx, Form::SearchStore, &source, 3)?;
     query.run(ctx, &source, "geosearchstore")
 }

@@ -32,10 +32,13 @@ pub(crate) enum Condition<'a> {
     DigestNotEqual(&'a [u8]),
 }
 
+/// Makes a condition that compares of its operand.
+type Comparison<'a> = fn(&'a [u8]) -> Condition<'a>;
+
 impl<'a> Condition<'a> {
     /// Takes a condition that compares, and its operand.
     pub(crate) fn take_comparison(rest: &mut RestOfArgs<'a>) -> Option<Self> {
-        let words: [(&str, fn(&'a [u8]) -> Self); 4] = [
+        let words: [(&str, Comparison<'a>); 4] = [
             ("IFEQ", Self::Equal),
             ("IFNE", Self::NotEqual),
             ("IFDEQ", Self::DigestEqual),
