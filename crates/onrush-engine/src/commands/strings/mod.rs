@@ -55,17 +55,20 @@ impl ExpiryUnit {
     }
 
     /// A number in this unit as Unix time in milliseconds; `None` if that is out of range.
+    #[inline]
     pub(crate) fn at(self, value: i64, now_ms: i64) -> Option<i64> {
         let value_ms = if self.is_in_seconds() { value.checked_mul(1000)? } else { value };
         value_ms.checked_add(self.base_ms(now_ms))
     }
 
     /// When it counts from, as Unix time in milliseconds.
+    #[inline]
     pub(crate) fn base_ms(self, now_ms: i64) -> i64 {
         if matches!(self, Self::Ex | Self::Px) { now_ms } else { 0 }
     }
 
     /// Whether it counts seconds, not milliseconds.
+    #[inline]
     pub(crate) fn is_in_seconds(self) -> bool {
         matches!(self, Self::Ex | Self::ExAt)
     }
@@ -392,6 +395,7 @@ fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
 }
 
 /// The length of a string that is to be edited, and how many bytes that copies; `None` if there is no such key.
+#[inline]
 fn lens_of(ctx: &mut Ctx<'_>, key: &Key<'_>) -> Result<Option<(usize, usize)>, Stop> {
     let Some(slot) = ctx.commit.write(key) else { return Ok(None) };
     check_string(&slot)?;
