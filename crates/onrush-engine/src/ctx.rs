@@ -190,6 +190,15 @@ impl<'a> Ctx<'a> {
         self.argv.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// Whether argument `index` is the first or the second of two words.
+    ///
+    /// # Errors
+    /// It is neither: `ERR syntax error`
+    pub(crate) fn is_first(&self, index: usize, first: &str, second: &str) -> Result<bool, CommandError> {
+        let is_first = self.is(index, first);
+        if is_first || self.is(index, second) { Ok(is_first) } else { Err(error::SYNTAX) }
+    }
+
     /// The arguments from `index` on, to be taken one after the other.
     #[inline]
     pub(crate) fn rest(&self, index: usize) -> RestOfArgs<'a> {
@@ -442,9 +451,7 @@ impl<'a> Ctx<'a> {
     pub(crate) fn wrong_subcommand(&self) -> CommandError {
         let container = self.command.parent.map_or(self.command, |id| self.engine.commands.command(id));
         let try_help = format!("'. Try {} HELP.", container.spec.name.to_ascii_uppercase());
-        let name = error::quoted(self.arg(1));
-        let what = b"ERR unknown subcommand or wrong number of arguments for '";
-        CommandError::bytes([what, name, try_help.as_bytes()].concat())
+        CommandError::quoting("ERR unknown subcommand or wrong number of arguments for '", self.arg(1), &try_help)
     }
 
     /// Changes the selected database.

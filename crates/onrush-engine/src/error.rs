@@ -23,6 +23,11 @@ impl CommandError {
         Self(Cow::Owned(text))
     }
 
+    /// An error with a part of what a client sent between two texts, as [`quoted`] shows it.
+    pub fn quoting(before: &str, sent: &[u8], after: &str) -> Self {
+        Self::bytes([before.as_bytes(), quoted(sent), after.as_bytes()].concat())
+    }
+
     /// The line.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -113,6 +118,8 @@ errors! {
     NOT_POSITIVE = "ERR value is out of range, must be positive";
     /// An increment would leave the range of an `i64`.
     OVERFLOW = "ERR increment or decrement would overflow";
+    /// A sum would be no number, or infinite.
+    NOT_FINITE = "ERR increment would produce NaN or Infinity";
     /// A required key does not exist.
     NO_SUCH_KEY = "ERR no such key";
     /// A database number out of range.

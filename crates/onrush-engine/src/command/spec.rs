@@ -19,6 +19,7 @@ pub(crate) use super::flags::{CATEGORY_NAMES, Categories, FLAG_NAMES, Flags};
 use super::flags::{categories, flags};
 use super::key_spec::GetKeys;
 pub(crate) use super::key_spec::{BeginSearch, FindKeys, KEY_FLAG_NAMES, KeyFlags, KeySpec, key_flags};
+use super::replies;
 use crate::ctx::{CommandResult, Ctx, Handler, RunHandler};
 
 /// Makes [`Group`] from the table of groups, and for each its constructor of rows.
@@ -200,6 +201,11 @@ impl Spec {
             .subcommands(subcommands)
     }
 
+    /// The row of a container's subcommand HELP.
+    pub(crate) const fn help(group: Group, since: &'static str) -> Self {
+        Self::new(group, "help", since, 2, "loading stale", help).summary("Returns help on the subcommands.")
+    }
+
     /// With arguments, in the usual notation.
     pub(crate) const fn syntax(mut self, syntax: &'static str) -> Self {
         self.syntax = syntax;
@@ -323,6 +329,12 @@ impl Spec {
     fn is_of_group(&self) -> bool {
         self.subcommands.is_empty() && !self.categories.contains(Categories::NOT_OF_GROUP)
     }
+}
+
+/// Handler of HELP.
+pub(crate) fn help(ctx: &mut Ctx<'_>) -> CommandResult {
+    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
+    Ok(())
 }
 
 /// Handler of containers; their arity keeps it from being reached.

@@ -12,6 +12,7 @@ pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod pubsub;
+pub(crate) mod reply;
 pub(crate) mod scripting;
 pub mod server;
 pub(crate) mod sets;

@@ -5,7 +5,7 @@ use crate::blocking::kill;
 use crate::clients::client::ClientHandle;
 use crate::clients::session::States;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::CommandError;
 use crate::messages::kind::Kind;
 use crate::users::directory::Changed;
 use crate::users::file::{self, unreadable};
@@ -29,18 +29,13 @@ pub(crate) fn acl_setuser(ctx: &mut Ctx<'_>) -> CommandResult {
     if !is_name(name) {
         return Err(BAD_NAME.into());
     }
-    let rules = merge_selectors(ctx.argv.iter().skip(3)).map_err(|word| {
-        CommandError::bytes(
-            [b"ERR Unmatched parenthesis in acl selector starting at '", error::quoted(word), b"'."].concat(),
-        )
-    })?;
+    let rules = merge_selectors(ctx.argv.iter().skip(3))
+        .map_err(|word| CommandError::quoting("ERR Unmatched parenthesis in acl selector starting at '", word, "'."))?;
     let changed = engine.users.set(&engine.commands, name, &rules).map_err(|(at, error)| {
-        let what: &[u8] = error::quoted(&rules[at]);
-        CommandError::bytes([b"ERR Error in ACL SETUSER modifier '", what, format!("': {error}").as_bytes()].concat())
+        CommandError::quoting("ERR Error in ACL SETUSER modifier '", &rules[at], &format!("': {error}"))
     })?;
     end_denied(ctx, &[changed]);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `ACL DELUSER username [username ...]`
@@ -51,8 +46,7 @@ pub(crate) fn acl_deluser(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let gone: Vec<Changed> = names.filter_map(|name| ctx.engine.users.remove(name)).collect();
     end_denied(ctx, &gone);
-    ctx.out.int(gone.len() as i64);
-    Ok(())
+    ctx.reply_int(gone.len() as i64)
 }
 
 /// `ACL LOAD`: all of the file or nothing
@@ -68,8 +62,7 @@ pub(crate) fn acl_load(ctx: &mut Ctx<'_>) -> CommandResult {
         .map_err(|problems| CommandError::text(format!("ERR {problems}")))?;
     let changed = engine.users.replace_all(&engine.commands, users);
     end_denied(ctx, &changed);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `ACL SAVE`
@@ -81,8 +74,7 @@ pub(crate) fn acl_save(ctx: &mut Ctx<'_>) -> CommandResult {
         tracing::warn!("The ACL file {} cannot be written: {error}", path.display());
         return Err(NOT_SAVED.into());
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Ends the connections of users that are gone, and those that hear what their user may not hear any more.

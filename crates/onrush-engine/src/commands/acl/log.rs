@@ -5,6 +5,7 @@ use onrush_resp::Reply;
 use crate::batch::argv::Argv;
 use crate::command::Command;
 use crate::commands::connection::client::info_line;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::observe::acl_log::{Context, Denial, Reason};
 use crate::users::check::Denied;
@@ -63,8 +64,7 @@ pub(crate) fn denial_of(ctx: &Ctx<'_>, command: &Command, argv: &Argv<'_>, denie
 pub(crate) fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() == 3 && ctx.is(2, "RESET") {
         ctx.engine.acl_log.reset();
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     let count = match ctx.argc() {
         2 => TOLD,
@@ -80,30 +80,16 @@ pub(crate) fn acl_log(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn tell(denial: &Denial, now_ms: i64, out: &mut Reply) {
-    let numbers = [
-        ("entry-id", denial.id),
-        ("timestamp-created", denial.created_ms),
-        ("timestamp-last-updated", denial.updated_ms),
-    ];
-    let texts: [(&str, &[u8]); 4] = [
-        ("reason", denial.reason.word().as_bytes()),
-        ("context", denial.context.word().as_bytes()),
-        ("object", &denial.object),
-        ("username", &denial.username),
-    ];
-    out.map(3 + texts.len() + numbers.len());
-    out.bulk(b"count");
-    out.int(denial.count);
-    for (field, text) in texts {
-        out.bulk(field.as_bytes());
-        out.bulk(text);
-    }
+    out.map(10);
+    out.int_field("count", denial.count);
+    out.bulk_field("reason", denial.reason.word());
+    out.bulk_field("context", denial.context.word());
+    out.bulk_field("object", &denial.object);
+    out.bulk_field("username", &denial.username);
     out.bulk(b"age-seconds");
     out.double((now_ms - denial.updated_ms) as f64 / 1000.0);
-    out.bulk(b"client-info");
-    out.bulk(&denial.client);
-    for (field, number) in numbers {
-        out.bulk(field.as_bytes());
-        out.int(number);
-    }
+    out.bulk_field("client-info", &denial.client);
+    out.int_field("entry-id", denial.id);
+    out.int_field("timestamp-created", denial.created_ms);
+    out.int_field("timestamp-last-updated", denial.updated_ms);
 }

@@ -6,8 +6,8 @@ pub(crate) mod specs;
 
 use onrush_resp::Reply;
 
-use crate::command::replies;
 use crate::command::spec::CATEGORY_NAMES;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::users::check::Denied;
@@ -27,8 +27,7 @@ const PASSWORD_BITS_MAX: i64 = 4096;
 
 /// `ACL WHOAMI`
 pub(crate) fn acl_whoami(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.bulk(ctx.session.handle.user().name());
-    Ok(())
+    ctx.reply_bulk(ctx.session.handle.user().name())
 }
 
 /// `ACL USERS`
@@ -49,10 +48,7 @@ pub(crate) fn acl_list(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// `ACL GETUSER username`
 pub(crate) fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(user) = ctx.engine.users.get(ctx.arg(2)) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(user) = ctx.engine.users.get(ctx.arg(2)) else { return ctx.reply_null() };
     let rights = user.rights();
     let out = &mut *ctx.out;
     out.map(6);
@@ -75,11 +71,9 @@ pub(crate) fn acl_getuser(ctx: &mut Ctx<'_>) -> CommandResult {
 }
 
 fn tell_selector(selector: &Selector, out: &mut Reply) {
-    let (commands, keys, channels) = (selector.commands_text(), selector.keys_text(), selector.channels_text());
-    for (field, text) in [("commands", commands), ("keys", keys), ("channels", channels)] {
-        out.bulk(field.as_bytes());
-        out.bulk(&text);
-    }
+    out.bulk_field("commands", selector.commands_text());
+    out.bulk_field("keys", selector.keys_text());
+    out.bulk_field("channels", selector.channels_text());
 }
 
 /// `ACL CAT [category]`: the categories, or the commands of one
@@ -92,8 +86,8 @@ pub(crate) fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
             let Some((category, _)) =
                 CATEGORY_NAMES.iter().find(|(_, name)| asked.eq_ignore_ascii_case(name.as_bytes()))
             else {
-                let shown = error::quoted(&asked[..asked.len().min(QUOTED_LEN_MAX)]);
-                return Err(CommandError::bytes([b"ERR Unknown category '", shown, b"'"].concat()).into());
+                let shown = &asked[..asked.len().min(QUOTED_LEN_MAX)];
+                return Err(CommandError::quoting("ERR Unknown category '", shown, "'").into());
             };
             let of_category = table.all().filter(|command| command.categories.contains(*category));
             of_category.map(|command| command.full_name.as_ref()).collect()
@@ -111,26 +105,22 @@ pub(crate) fn acl_cat(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn acl_dryrun(ctx: &mut Ctx<'_>) -> CommandResult {
     let name = ctx.arg(2);
     let Some(user) = ctx.engine.users.get(name) else {
-        return Err(CommandError::bytes([b"ERR User '", error::quoted(name), b"' not found"].concat()).into());
+        return Err(CommandError::quoting("ERR User '", name, "' not found").into());
     };
     let call: Vec<&[u8]> = ctx.argv.iter().skip(3).collect();
     let Ok(command) = ctx.engine.commands.resolve(&call[..]) else {
-        return Err(CommandError::bytes([b"ERR Command '", error::quoted(call[0]), b"' not found"].concat()).into());
+        return Err(CommandError::quoting("ERR Command '", call[0], "' not found").into());
     };
     if !command.accepts(call.len()) {
         return Err(command.wrong_arity().into());
     }
-    let Err(denied) = user.rights().check(command, &call[..]) else {
-        ctx.out.ok();
-        return Ok(());
-    };
+    let Err(denied) = user.rights().check(command, &call[..]) else { return ctx.reply_ok() };
     let (what, object, end): (&[u8], _, &[u8]) = match denied {
         Denied::Command => (b"run the '", command.full_name.as_bytes(), b"' command"),
         Denied::Key(at) => (b"access the '", call[at], b"' key"),
         Denied::Channel(at) => (b"access the '", call[at], b"' channel"),
     };
-    ctx.out.bulk(&[b"User ", user.name(), b" has no permissions to ", what, error::quoted(object), end].concat());
-    Ok(())
+    ctx.reply_bulk(&[b"User ", user.name(), b" has no permissions to ", what, error::quoted(object), end].concat())
 }
 
 /// `ACL GENPASS [bits]`: a password in hexadecimal digits
@@ -147,12 +137,5 @@ pub(crate) fn acl_genpass(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.process.fill_with_random(&mut bytes).map_err(|_| NO_RANDOMNESS)?;
     let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.truncate((bits as usize).div_ceil(4));
-    ctx.out.bulk(digits.as_bytes());
-    Ok(())
-}
-
-/// `ACL HELP`
-pub(crate) fn acl_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
+    ctx.reply_bulk(digits.as_bytes())
 }

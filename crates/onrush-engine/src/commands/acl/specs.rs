@@ -31,7 +31,7 @@ static ACL: &[Spec] = &[
         .syntax("username")
         .summary("Returns the rules of a user.")
         .history(&[("6.2.0", "Patterns of channels."), ("7.0.0", "Selectors; keys and channels as rules.")]),
-    Spec::server("help", "6.0.0", 2, "loading stale", acl::acl_help).summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "6.0.0"),
     Spec::server("list", "6.0.0", 2, "admin noscript loading stale", acl::acl_list)
         .summary("Returns all users with their rules.")
         .complexity("O(N), N the number of users"),
@@ -61,8 +61,8 @@ static ACL: &[Spec] = &[
 ];
 
 static MODULE: &[Spec] = &[
-    Spec::server("help", "5.0.0", 2, "loading stale", modules::module_help).summary("Returns help on the subcommands."),
-    Spec::server("list", "4.0.0", 2, "admin noscript", modules::module_list)
+    Spec::help(Group::Server, "5.0.0"),
+    Spec::server("list", "4.0.0", 2, "admin noscript", |ctx| ctx.reply_empty())
         .summary("Returns the modules that are loaded.")
         .complexity("O(N), N the number of modules")
         .tips("nondeterministic_output_order"),

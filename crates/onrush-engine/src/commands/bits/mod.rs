@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use onrush_resp::parse_i64;
 use onrush_store::bitmap::{self, BitOperation};
-use onrush_store::{Entry, NewValue, Type, Value, ValueRef};
+use onrush_store::{Entry, Type, Value, ValueRef};
 
-use crate::commands::keys::work_on;
+use crate::commands::keys::{lock, work_on};
 use crate::commands::sets::replace_by_nothing;
+use crate::commands::strings::take_raw;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
@@ -53,11 +54,7 @@ pub(super) fn edit_string<R>(
     let Some((copied, added)) = found else {
         let mut bytes = vec![0; len];
         let result = edit(&mut bytes);
-        if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
-            ctx.commit.insert(key, NewValue::Shared(Arc::new(bytes)));
-        } else {
-            ctx.commit.insert(key, NewValue::Raw(&bytes));
-        }
+        ctx.commit.insert(key, take_raw(&mut bytes));
         return Ok((result, true));
     };
     ctx.expect_edit(copied, added)?;
@@ -86,8 +83,7 @@ pub(crate) fn setbit(ctx: &mut Ctx<'_>) -> CommandResult {
     if grew || old != value {
         ctx.changed(EventClass::String, "setbit", key.bytes);
     }
-    ctx.out.int(i64::from(old));
-    Ok(())
+    ctx.reply_int(i64::from(old))
 }
 
 /// `GETBIT key offset`
@@ -99,17 +95,7 @@ pub(crate) fn getbit(ctx: &mut Ctx<'_>) -> CommandResult {
         Some(entry) => bitmap::get_bit(bytes_of(entry, &mut buffer)?, offset),
         None => false,
     };
-    ctx.out.int(i64::from(bit));
-    Ok(())
-}
-
-/// Whether argument `index` says that positions are bits.
-fn counts_bits(ctx: &Ctx<'_>, index: usize) -> Result<bool, CommandError> {
-    match (ctx.is(index, "BIT"), ctx.is(index, "BYTE")) {
-        (true, _) => Ok(true),
-        (_, true) => Ok(false),
-        _ => Err(error::SYNTAX),
-    }
+    ctx.reply_int(i64::from(bit))
 }
 
 /// The bits of a range of bits or bytes, if it has any.
@@ -128,17 +114,14 @@ pub(crate) fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
         2 => None,
         4 | 5 => {
             let (start, end) = (ctx.int(2)?, ctx.int(3)?);
-            let in_bits = if ctx.argc() == 5 { counts_bits(ctx, 4)? } else { false };
+            let in_bits = if ctx.argc() == 5 { ctx.is_first(4, "BIT", "BYTE")? } else { false };
             Some((start, end, in_bits))
         }
         _ => return Err(error::SYNTAX.into()),
     };
     let key = ctx.key(1);
     let mut buffer = itoa::Buffer::new();
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.int(0);
-        return Ok(());
-    };
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_int(0) };
     let bytes = bytes_of(entry, &mut buffer)?;
     let count = match range {
         None => bitmap::count_ones(bytes),
@@ -147,8 +130,7 @@ pub(crate) fn bitcount(ctx: &mut Ctx<'_>) -> CommandResult {
         Some((start, end, in_bits)) => bit_range(start, end, bytes.len(), in_bits)
             .map_or(0, |bits| bitmap::count_ones_between(bytes, *bits.start(), *bits.end())),
     };
-    ctx.out.int(count as i64);
-    Ok(())
+    ctx.reply_int(count as i64)
 }
 
 /// `BITPOS key bit [start [end [BYTE | BIT]]]`
@@ -161,25 +143,18 @@ pub(crate) fn bitpos(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::SYNTAX.into());
     }
     let start = if ctx.argc() > 3 { ctx.int(3)? } else { 0 };
-    let in_bits = if ctx.argc() == 6 { counts_bits(ctx, 5)? } else { false };
+    let in_bits = if ctx.argc() == 6 { ctx.is_first(5, "BIT", "BYTE")? } else { false };
     let end = if ctx.argc() > 4 { ctx.int(4)? } else { -1 };
     // Without a given end, zeros follow the string.
     let is_open = !bit && ctx.argc() <= 4;
     let key = ctx.key(1);
     let mut buffer = itoa::Buffer::new();
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.int(if bit { -1 } else { 0 });
-        return Ok(());
-    };
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_int(if bit { -1 } else { 0 }) };
     let bytes = bytes_of(entry, &mut buffer)?;
-    let Some(bits) = bit_range(start, end, bytes.len(), in_bits) else {
-        ctx.out.int(-1);
-        return Ok(());
-    };
+    let Some(bits) = bit_range(start, end, bytes.len(), in_bits) else { return ctx.reply_int(-1) };
     let found = bitmap::find_bit(bytes, bit, *bits.start(), *bits.end());
     let open = is_open.then_some(bytes.len() * 8);
-    ctx.out.int(found.or(open).map_or(-1, |at| at as i64));
-    Ok(())
+    ctx.reply_int(found.or(open).map_or(-1, |at| at as i64))
 }
 
 /// The memory of a string that is about to be replaced by one of about the same length, `len` bytes: a fresh megabyte
@@ -221,9 +196,8 @@ pub(crate) fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
         );
     }
     let target = ctx.key(2);
-    let db = ctx.commit.db();
     let keys: Vec<Key<'_>> = (3..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().chain([&target]).map(|key| (db, key.hash)))?;
+    lock(ctx, keys.iter().chain([&target]))?;
     let work = keys.iter().filter_map(|key| ctx.commit.held_entry(key)).map(work_on).sum();
     ctx.expect_work(work)?;
     let mut len = 0;
@@ -245,18 +219,13 @@ pub(crate) fn bitop(ctx: &mut Ctx<'_>) -> CommandResult {
         .zip(&mut digits)
         .map(|(key, buffer)| ctx.commit.held_entry(key).map_or(&[][..], |entry| entry.value().to_bytes(buffer)))
         .collect();
-    let result = bitmap::combine(operation, &sources, spare);
+    let mut result = bitmap::combine(operation, &sources, spare);
     debug_assert_eq!(len, result.len());
     if len == 0 {
         replace_by_nothing(ctx, &target);
     } else {
-        if len > onrush_store::EMBED_VALUE_LEN_MAX {
-            ctx.commit.set(&target, NewValue::Shared(Arc::new(result)), None);
-        } else {
-            ctx.commit.set(&target, NewValue::Raw(&result), None);
-        }
+        ctx.commit.set(&target, take_raw(&mut result), None);
         ctx.changed(EventClass::String, "set", target.bytes);
     }
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }

@@ -4,7 +4,7 @@
 use std::mem;
 use std::ops::RangeInclusive;
 
-use onrush_cluster::cluster::commands::{Bumped, Failover};
+use onrush_cluster::cluster::commands::{Bumped, Done, Failover};
 use onrush_cluster::cluster::{Cluster, Now};
 use onrush_cluster::slots::SLOTS;
 use onrush_resp::Reply;
@@ -40,8 +40,7 @@ pub(crate) fn reply_when_configured(ctx: &mut Ctx<'_>) -> CommandResult {
         Ok(state) => reply_when_done(ctx, node, state, "OK".to_owned(), || ()),
         Err(_) => {
             // The node begins with them.
-            ctx.out.ok();
-            Ok(())
+            ctx.reply_ok()
         }
     }
 }
@@ -59,8 +58,7 @@ pub(super) fn reply_when_done(
         node.wake();
         then();
         ctx.session.changed_cluster = true;
-        ctx.out.simple(&said);
-        return Ok(());
+        return ctx.reply_simple(&said);
     }
     let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
     let engine = ctx.engine;
@@ -198,34 +196,34 @@ fn not_in_a_migration(ctx: &Ctx<'_>, slots: &[u16]) -> Result<(), CommandError> 
 
 /// `CLUSTER ADDSLOTS slot [slot ...]`
 pub(crate) fn addslots(ctx: &mut Ctx<'_>) -> CommandResult {
-    cluster(ctx)?;
-    let slots = slots_among(ctx)?;
-    not_in_a_migration(ctx, &slots)?;
-    change(ctx, |cluster, now, _| ok(cluster.add_slots(&slots, now)))
+    change_slots(ctx, slots_among, Cluster::add_slots)
 }
 
 /// `CLUSTER ADDSLOTSRANGE first last [first last ...]`
 pub(crate) fn addslotsrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    cluster(ctx)?;
-    let slots = slots_of_ranges(ctx)?;
-    not_in_a_migration(ctx, &slots)?;
-    change(ctx, |cluster, now, _| ok(cluster.add_slots(&slots, now)))
+    change_slots(ctx, slots_of_ranges, Cluster::add_slots)
 }
 
 /// `CLUSTER DELSLOTS slot [slot ...]`
 pub(crate) fn delslots(ctx: &mut Ctx<'_>) -> CommandResult {
-    cluster(ctx)?;
-    let slots = slots_among(ctx)?;
-    not_in_a_migration(ctx, &slots)?;
-    change(ctx, |cluster, now, _| ok(cluster.del_slots(&slots, now)))
+    change_slots(ctx, slots_among, Cluster::del_slots)
 }
 
 /// `CLUSTER DELSLOTSRANGE first last [first last ...]`
 pub(crate) fn delslotsrange(ctx: &mut Ctx<'_>) -> CommandResult {
+    change_slots(ctx, slots_of_ranges, Cluster::del_slots)
+}
+
+/// Changes who has the slots among the arguments.
+fn change_slots(
+    ctx: &mut Ctx<'_>,
+    read: fn(&Ctx<'_>) -> Result<Vec<u16>, CommandError>,
+    apply: fn(&mut Cluster, &[u16], Now) -> Done,
+) -> CommandResult {
     cluster(ctx)?;
-    let slots = slots_of_ranges(ctx)?;
+    let slots = read(ctx)?;
     not_in_a_migration(ctx, &slots)?;
-    change(ctx, |cluster, now, _| ok(cluster.del_slots(&slots, now)))
+    change(ctx, |cluster, now, _| ok(apply(cluster, &slots, now)))
 }
 
 /// `CLUSTER FLUSHSLOTS`

@@ -8,8 +8,7 @@ use crate::ctx::{CommandResult, Ctx};
 pub(crate) fn readonly(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     ctx.session.is_readonly = true;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `READWRITE`
@@ -17,14 +16,12 @@ pub(crate) fn readwrite(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     ctx.session.is_readonly = false;
     ctx.commit.distrust_routes();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `ASKING`: the next command may be about a slot that is under way to here
 pub(crate) fn asking(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     ctx.session.states.insert(States::ASKS);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }

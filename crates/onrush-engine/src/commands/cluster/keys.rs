@@ -13,8 +13,7 @@ const INVALID_SLOT_OR_COUNT: CommandError = CommandError::fixed("ERR Invalid slo
 pub(crate) fn keyslot(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slot = slot(ctx.arg(2));
-    ctx.out.int(slot.into());
-    Ok(())
+    ctx.reply_int(slot.into())
 }
 
 /// `CLUSTER COUNTKEYSINSLOT slot`, expired ones included
@@ -22,8 +21,7 @@ pub(crate) fn countkeysinslot(ctx: &mut Ctx<'_>) -> CommandResult {
     cluster(ctx)?;
     let slot = u16::try_from(ctx.int(2)?).ok().filter(|slot| *slot < SLOTS).ok_or(INVALID_SLOT)?;
     let keys = ctx.engine.keyspace.db_or_create(0).shard(slot.into()).len();
-    ctx.out.int(keys as i64);
-    Ok(())
+    ctx.reply_int(keys as i64)
 }
 
 /// `CLUSTER GETKEYSINSLOT slot count`

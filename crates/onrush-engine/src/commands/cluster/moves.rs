@@ -16,6 +16,7 @@ use crate::cluster::moves::import::{Importing, tell_marks, write_marks};
 use crate::cluster::moves::job::{Job, Side};
 use crate::commands::cluster::change::{reply_when_done, slot_range, text};
 use crate::commands::cluster::cluster;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 
@@ -79,8 +80,7 @@ pub(crate) fn migrateslots(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let jobs = wanted.into_iter().map(job).collect();
     clustering.moves.add(jobs).map_err(CommandError::text)?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLUSTER CANCELSLOTMIGRATIONS`
@@ -102,31 +102,20 @@ pub(crate) fn getslotmigrations(ctx: &mut Ctx<'_>) -> CommandResult {
             Side::Export => "EXPORT",
             Side::Import => "IMPORT",
         };
-        let (out, ranges) = (&mut *ctx.out, job.ranges());
+        let out = &mut *ctx.out;
         out.map(11);
-        for (name, value) in [
-            ("name", job.name.as_str()),
-            ("operation", operation),
-            ("slot_ranges", &ranges),
-            ("target_node", &job.target),
-            ("source_node", &job.source),
-        ] {
-            out.bulk(name.as_bytes());
-            out.bulk(value.as_bytes());
-        }
-        for (name, value) in
-            [("create_time", job.created_s), ("last_update_time", job.updated_s), ("last_ack_time", job.heard_s)]
-        {
-            out.bulk(name.as_bytes());
-            out.int(value);
-        }
-        for (name, value) in [("state", job.stage.name()), ("message", job.message.as_str())] {
-            out.bulk(name.as_bytes());
-            out.bulk(value.as_bytes());
-        }
+        out.bulk_field("name", &job.name);
+        out.bulk_field("operation", operation);
+        out.bulk_field("slot_ranges", job.ranges());
+        out.bulk_field("target_node", &job.target);
+        out.bulk_field("source_node", &job.source);
+        out.int_field("create_time", job.created_s);
+        out.int_field("last_update_time", job.updated_s);
+        out.int_field("last_ack_time", job.heard_s);
+        out.bulk_field("state", job.stage.name());
+        out.bulk_field("message", &job.message);
         // Nothing is forked: no page is copied.
-        out.bulk(b"cow_size");
-        out.int(0);
+        out.int_field("cow_size", 0);
     }
     Ok(())
 }
@@ -226,10 +215,8 @@ fn end_establish(engine: &'static Engine, waiter: &Arc<Waiter>, failure: &Atomic
 /// The slots are this node's from here on. The reply comes when that is saved and holds. `milliseconds`: how long after PREPARE
 /// the source still waits for this, and as long again; `epoch`: this node's from then on. With TRYAGAIN nothing has changed.
 fn take(ctx: &mut Ctx<'_>) -> CommandResult {
-    let waits_ms =
-        onrush_resp::parse_i64(ctx.arg(3)).and_then(|ms| u64::try_from(ms).ok()).ok_or(error::NOT_INTEGER)?;
-    let epoch =
-        onrush_resp::parse_i64(ctx.arg(4)).and_then(|epoch| u64::try_from(epoch).ok()).ok_or(error::NOT_INTEGER)?;
+    let number = |index| u64::try_from(ctx.int(index)?).map_err(|_| error::NOT_INTEGER);
+    let (waits_ms, epoch) = (number(3)?, number(4)?);
     let node = &cluster(ctx)?.node;
     let facts = Facts(ctx.engine);
     let mut state = node.lock()?;

@@ -10,6 +10,7 @@ use onrush_store::Db;
 use crate::cluster::routes::Routes;
 use crate::commands::cluster::change::slot_argument;
 use crate::commands::cluster::cluster;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::observe::slots::SlotUsage;
@@ -91,8 +92,7 @@ pub(crate) fn slot_stats(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.out.int(stats.slot.into());
         ctx.out.map(metrics.len());
         for (name, metric) in metrics {
-            ctx.out.bulk(name.as_bytes());
-            ctx.out.int(stats.value(*metric) as i64);
+            ctx.out.int_field(name, stats.value(*metric) as i64);
         }
     }
     Ok(())

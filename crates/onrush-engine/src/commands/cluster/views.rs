@@ -9,6 +9,7 @@ use crate::cluster::facts::Facts;
 use crate::cluster::routes::{endpoint, port_for};
 use crate::command::replies;
 use crate::commands::cluster::cluster;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::CommandError;
 
@@ -20,15 +21,13 @@ pub(crate) fn info(ctx: &mut Ctx<'_>) -> CommandResult {
     let mut text = cluster.node.lock()?.cluster.info_text(is_served);
     let dropped = cluster.links_over_limit.load(Relaxed);
     text.push_str(&format!("total_cluster_links_buffer_limit_exceeded:{dropped}\r\n"));
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 /// `CLUSTER NODES`
 pub(crate) fn nodes(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = cluster(ctx)?.node.lock()?.cluster.nodes_text();
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 /// `CLUSTER REPLICAS node-id`, also as SLAVES
@@ -43,15 +42,13 @@ pub(crate) fn replicas(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLUSTER MYID`
 pub(crate) fn myid(ctx: &mut Ctx<'_>) -> CommandResult {
     let id = cluster(ctx)?.node.lock()?.cluster.my_id();
-    ctx.out.bulk(id.as_bytes());
-    Ok(())
+    ctx.reply_bulk(id.as_bytes())
 }
 
 /// `CLUSTER MYSHARDID`
 pub(crate) fn myshardid(ctx: &mut Ctx<'_>) -> CommandResult {
     let id = cluster(ctx)?.node.lock()?.cluster.my_shard_id();
-    ctx.out.bulk(id.as_bytes());
-    Ok(())
+    ctx.reply_bulk(id.as_bytes())
 }
 
 /// `CLUSTER COUNT-FAILURE-REPORTS node-id`
@@ -59,8 +56,7 @@ pub(crate) fn count_failure_reports(ctx: &mut Ctx<'_>) -> CommandResult {
     let id = String::from_utf8_lossy(ctx.arg(2)).into_owned();
     let now = Facts(ctx.engine).now();
     let count = cluster(ctx)?.node.lock()?.cluster.count_failure_reports(&id, now).map_err(CommandError::text)?;
-    ctx.out.int(count as i64);
-    Ok(())
+    ctx.reply_int(count as i64)
 }
 
 /// `CLUSTER SLOTS`
@@ -100,8 +96,7 @@ fn node_of_slots(ctx: &mut Ctx<'_>, node: &RouteNode, preferred: Endpoint) {
     let more: Vec<_> = ip.into_iter().chain(hostname).collect();
     ctx.out.map(more.len());
     for (name, value) in more {
-        ctx.out.bulk(name.as_bytes());
-        ctx.out.bulk(value.as_bytes());
+        ctx.out.bulk_field(name, value);
     }
 }
 
@@ -133,33 +128,23 @@ fn node_of_shard(ctx: &mut Ctx<'_>, view: &NodeView, preferred: Endpoint) {
     let ports: Vec<_> = ports.into_iter().filter(|(_, port)| *port != 0).collect();
     let has_name = !node.hostname.is_empty();
     ctx.out.map(6 + ports.len() + usize::from(has_name));
-    let mut field = |name: &str, value: &str| {
-        ctx.out.bulk(name.as_bytes());
-        ctx.out.bulk(value.as_bytes());
-    };
-    field("id", node.id.as_str());
+    ctx.out.bulk_field("id", node.id.as_str());
     for (name, port) in ports {
-        ctx.out.bulk(name.as_bytes());
-        ctx.out.int(port.into());
+        ctx.out.int_field(name, port.into());
     }
-    let mut field = |name: &str, value: &str| {
-        ctx.out.bulk(name.as_bytes());
-        ctx.out.bulk(value.as_bytes());
-    };
-    field("ip", &node.ip);
-    field("endpoint", endpoint(node, preferred).as_deref().unwrap_or_default());
+    ctx.out.bulk_field("ip", &node.ip);
+    ctx.out.bulk_field("endpoint", endpoint(node, preferred).as_deref().unwrap_or_default());
     if has_name {
-        field("hostname", &node.hostname);
+        ctx.out.bulk_field("hostname", &node.hostname);
     }
-    field("role", if view.is_primary { "master" } else { "replica" });
-    ctx.out.bulk(b"replication-offset");
-    ctx.out.int(view.offset as i64);
-    ctx.out.bulk(b"health");
-    ctx.out.bulk(match view.health {
-        Health::Failed => b"fail",
-        Health::Loading => b"loading",
-        Health::Online => b"online",
-    });
+    ctx.out.bulk_field("role", if view.is_primary { "master" } else { "replica" });
+    ctx.out.int_field("replication-offset", view.offset as i64);
+    let health = match view.health {
+        Health::Failed => "fail",
+        Health::Loading => "loading",
+        Health::Online => "online",
+    };
+    ctx.out.bulk_field("health", health);
 }
 
 /// `CLUSTER LINKS`
@@ -170,18 +155,12 @@ pub(crate) fn links(ctx: &mut Ctx<'_>) -> CommandResult {
     for LinkView { id, is_outgoing, node, created_wall_ms } in views {
         let used = cluster.queued_on(id);
         ctx.out.map(6);
-        ctx.out.bulk(b"direction");
-        ctx.out.bulk(if is_outgoing { b"to" } else { b"from" });
-        ctx.out.bulk(b"node");
-        ctx.out.bulk(node.as_bytes());
-        ctx.out.bulk(b"create-time");
-        ctx.out.int(created_wall_ms as i64);
-        ctx.out.bulk(b"events");
-        ctx.out.bulk(if used > 0 { b"rw" } else { b"r" });
-        ctx.out.bulk(b"send-buffer-allocated");
-        ctx.out.int(used as i64);
-        ctx.out.bulk(b"send-buffer-used");
-        ctx.out.int(used as i64);
+        ctx.out.bulk_field("direction", if is_outgoing { "to" } else { "from" });
+        ctx.out.bulk_field("node", node.as_bytes());
+        ctx.out.int_field("create-time", created_wall_ms as i64);
+        ctx.out.bulk_field("events", if used > 0 { "rw" } else { "r" });
+        ctx.out.int_field("send-buffer-allocated", used as i64);
+        ctx.out.int_field("send-buffer-used", used as i64);
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ use crate::blocking::kill;
 use crate::clients::client::ClientHandle;
 use crate::clients::durability::Wish;
 use crate::clients::session::{Owed, ReplyMode, States};
-use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::settings::Pause as Mode;
@@ -30,15 +29,13 @@ const BAD_UNBLOCK_REASON: CommandError = CommandError::fixed("ERR CLIENT UNBLOCK
 
 /// `CLIENT ID`
 pub(crate) fn client_id(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(ctx.session.handle.id as i64);
-    Ok(())
+    ctx.reply_int(ctx.session.handle.id as i64)
 }
 
 /// `CLIENT INFO`
 pub(crate) fn client_info(ctx: &mut Ctx<'_>) -> CommandResult {
     let line = info_line(ctx);
-    ctx.out.verbatim("txt", &line);
-    Ok(())
+    ctx.reply_text(&line)
 }
 
 /// The line of this connection in CLIENT LIST.
@@ -69,8 +66,7 @@ pub(crate) fn client_list(ctx: &mut Ctx<'_>) -> CommandResult {
     for client in listed.iter().filter(|client| !client.is_killed()) {
         lines.extend_from_slice(&client.info_line(|id| name_of(ctx, id), now_ms));
     }
-    ctx.out.verbatim("txt", &lines);
-    Ok(())
+    ctx.reply_text(&lines)
 }
 
 /// The full name of a command by its number.
@@ -105,7 +101,7 @@ impl ClientType {
             b"pubsub" => Ok(Self::Pubsub),
             b"replica" | b"slave" => Ok(Self::Replica),
             b"master" => Ok(Self::Primary),
-            _ => Err(CommandError::bytes([b"ERR Unknown client type '", error::quoted(word), b"'"].concat())),
+            _ => Err(CommandError::quoting("ERR Unknown client type '", word, "'")),
         }
     }
 
@@ -149,7 +145,7 @@ impl<'a> KillFilter<'a> {
             } else if rest.take_with("USER", 1) {
                 let user = rest.next_arg();
                 if ctx.engine.users.get(user).is_none() {
-                    return Err(CommandError::bytes([b"ERR No such user '", error::quoted(user), b"'"].concat()));
+                    return Err(CommandError::quoting("ERR No such user '", user, "'"));
                 }
                 filter.user = Some(user);
             } else if rest.take_with("MAXAGE", 1) {
@@ -157,7 +153,7 @@ impl<'a> KillFilter<'a> {
                 filter.age_min_seconds = Some(seconds).filter(|&seconds| seconds > 0);
                 filter.age_min_seconds.ok_or(BAD_MAX_AGE)?;
             } else if rest.take_with("SKIPME", 1) {
-                filter.skip_me = yes_or_no(rest.next_arg())?;
+                filter.skip_me = ctx.is_first(rest.next_index(), "YES", "NO")?;
             } else {
                 return Err(error::SYNTAX);
             }
@@ -173,14 +169,6 @@ impl<'a> KillFilter<'a> {
             && self.user.is_none_or(|user| user == client.user().name())
             && self.age_min_seconds.is_none_or(|seconds| (now_ms - client.created_ms) / 1000 >= seconds)
             && !(self.skip_me && client.id == me)
-    }
-}
-
-fn yes_or_no(word: &[u8]) -> Result<bool, CommandError> {
-    match word.to_ascii_lowercase().as_slice() {
-        b"yes" => Ok(true),
-        b"no" => Ok(false),
-        _ => Err(error::SYNTAX),
     }
 }
 
@@ -224,8 +212,7 @@ pub(crate) fn client_getname(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `CLIENT SETNAME name`
 pub(crate) fn client_setname(ctx: &mut Ctx<'_>) -> CommandResult {
     set_name(ctx, ctx.arg(2))?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Names the connection; an empty name removes the name.
@@ -260,15 +247,14 @@ pub(crate) fn client_setinfo(ctx: &mut Ctx<'_>) -> CommandResult {
     let (attribute, text) = (ctx.arg(2), ctx.arg(3));
     let is_name = ctx.is(2, "LIB-NAME");
     if !is_name && !ctx.is(2, "LIB-VER") {
-        return Err(CommandError::bytes([b"ERR Unrecognized option '", error::quoted(attribute), b"'"].concat()).into());
+        return Err(CommandError::quoting("ERR Unrecognized option '", attribute, "'").into());
     }
     check_attribute(attribute, text)?;
     ctx.session.handle.set_names(|names| {
         let field = if is_name { &mut names.lib_name } else { &mut names.lib_ver };
         *field = text.to_vec();
     });
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`
@@ -312,8 +298,7 @@ pub(crate) fn client_pause(ctx: &mut Ctx<'_>) -> CommandResult {
     // Commands that began before the pause are over when this returns. Commands that were admitted and still wait for
     // the whole keyspace come first.
     ctx.commit.lock_keyspace()?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// A pause of clients.
@@ -336,26 +321,23 @@ fn merge(now_ms: i64, old: Pause, new: Pause) -> Pause {
 pub(crate) fn client_unpause(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.settings.pause_clients(Mode::None, 0);
     ctx.engine.wake_clients();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLIENT NO-EVICT ON | OFF`
 pub(crate) fn client_no_evict(ctx: &mut Ctx<'_>) -> CommandResult {
-    let on = on_or_off(ctx.arg(2))?;
+    let on = ctx.is_first(2, "ON", "OFF")?;
     ctx.session.handle.no_evict.store(on, Relaxed);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLIENT NO-TOUCH ON | OFF`
 pub(crate) fn client_no_touch(ctx: &mut Ctx<'_>) -> CommandResult {
-    let on = on_or_off(ctx.arg(2))?;
+    let on = ctx.is_first(2, "ON", "OFF")?;
     ctx.session.no_touch = on;
     ctx.session.handle.no_touch.store(on, Relaxed);
     ctx.commit.set_no_touch(on);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLIENT DURABILITY <ALWAYS | EVERYSEC | NO | DEFAULT> [REPLICAS number | DEFAULT]`: how this connection's writes are made
@@ -397,16 +379,7 @@ pub(crate) fn client_durability(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.durability_replicas = replicas;
     // The replies to the commands before this one may still have to wait.
     ctx.session.owed.add(Owed::by(wish, replicas));
-    ctx.out.ok();
-    Ok(())
-}
-
-fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
-    match word.to_ascii_lowercase().as_slice() {
-        b"on" => Ok(true),
-        b"off" => Ok(false),
-        _ => Err(error::SYNTAX),
-    }
+    ctx.reply_ok()
 }
 
 /// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`
@@ -426,14 +399,7 @@ pub(crate) fn client_unblock(ctx: &mut Ctx<'_>) -> CommandResult {
         true => waiter.unblock_with_error(ctx.engine),
         false => waiter.time_out(ctx.engine),
     });
-    ctx.out.int(i64::from(unblocked));
-    Ok(())
-}
-
-/// `CLIENT HELP`
-pub(crate) fn client_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
+    ctx.reply_int(i64::from(unblocked))
 }
 
 #[cfg(test)]

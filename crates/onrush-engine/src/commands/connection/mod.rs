@@ -6,12 +6,14 @@ pub(crate) mod tracking;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use onrush_resp::{Proto, REDIS_VERSION, parse_i64};
+use onrush_resp::{Proto, REDIS_VERSION};
 
 use crate::clients::session::States;
 use crate::cluster::hearing::hear_primary;
 use crate::commands::acl::log::note_failed_login;
 use crate::commands::connection::client::{check_name, set_name};
+use crate::commands::keys::db_argument;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::users::user::DEFAULT_USER;
@@ -28,8 +30,6 @@ const HELLO_NO_AUTH: CommandError = CommandError::fixed(
 );
 const NO_PROTO: CommandError = CommandError::fixed("NOPROTO unsupported protocol version");
 const PROTO_NOT_INTEGER: CommandError = CommandError::fixed("ERR Protocol version is not an integer or out of range");
-const NOT_I32: CommandError =
-    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
 const NO_SELECT: CommandError = CommandError::fixed("ERR SELECT is not allowed in cluster mode");
 
@@ -41,8 +41,7 @@ pub(crate) fn auth(ctx: &mut Ctx<'_>) -> CommandResult {
         3 => authenticate(ctx, ctx.arg(1), ctx.arg(2))?,
         _ => return Err(error::SYNTAX.into()),
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Authenticates the connection if the password is right; otherwise its state stays.
@@ -75,10 +74,7 @@ pub(crate) fn hello(ctx: &mut Ctx<'_>) -> CommandResult {
             check_name(text)?;
             name = Some(text);
         } else {
-            return Err(CommandError::bytes(
-                [b"ERR Syntax error in HELLO option '", error::quoted(option), b"'"].concat(),
-            )
-            .into());
+            return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'").into());
         }
     }
     if let Some((user, password)) = login {
@@ -102,18 +98,12 @@ fn greet(ctx: &mut Ctx<'_>) {
     let proto = if ctx.out.is_resp3() { 3 } else { 2 };
     let out = &mut *ctx.out;
     out.map(7);
-    for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
-        out.bulk(field.as_bytes());
-        out.bulk(value.as_bytes());
-    }
-    out.bulk(b"proto");
-    out.int(proto);
-    out.bulk(b"id");
-    out.int(ctx.session.handle.id as i64);
-    for (field, value) in [("mode", ctx.engine.mode()), ("role", ctx.engine.replication.role.name())] {
-        out.bulk(field.as_bytes());
-        out.bulk(value.as_bytes());
-    }
+    out.bulk_field("server", "redis");
+    out.bulk_field("version", REDIS_VERSION);
+    out.int_field("proto", proto);
+    out.int_field("id", ctx.session.handle.id as i64);
+    out.bulk_field("mode", ctx.engine.mode());
+    out.bulk_field("role", ctx.engine.replication.role.name());
     out.bulk(b"modules");
     out.array(0);
 }
@@ -166,36 +156,28 @@ pub(crate) fn select(ctx: &mut Ctx<'_>) -> CommandResult {
     {
         return Err(refusal.into());
     }
-    let db = match parse_db(ctx.arg(1), ctx.engine.keyspace.databases()) {
+    let db = match db_argument(ctx, 1) {
         Err(error) if ctx.engine.cluster.is_some() && error == error::DB_INDEX => return Err(NO_SELECT.into()),
         parsed => parsed?,
     };
     ctx.select(db);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Ends a log or a stream that selects no database of this server: what follows would change another one.
 #[cold]
 pub(crate) fn refusal_of_replay(ctx: &mut Ctx<'_>) -> Option<CommandError> {
-    let refusal = parse_db(ctx.arg(1), ctx.engine.keyspace.databases()).err();
+    let refusal = db_argument(ctx, 1).err();
     if refusal.is_some() {
         ctx.session.states.insert(States::CLOSES);
     }
     refusal
 }
 
-fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {
-    let index = parse_i64(text).ok_or(error::NOT_INTEGER)?;
-    let index = i32::try_from(index).map_err(|_| NOT_I32)?;
-    u32::try_from(index).ok().filter(|&db| (db as usize) < databases).ok_or(error::DB_INDEX)
-}
-
 /// `QUIT`
 pub(crate) fn quit(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.states.insert(States::CLOSES);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `RESET`
@@ -205,20 +187,5 @@ pub(crate) fn reset(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.select(0);
     ctx.commit.set_no_touch(false);
     set_proto(ctx, Proto::Resp2);
-    ctx.out.simple("RESET");
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_database_number_is_checked_in_the_order_of_redis() {
-        assert_eq!(parse_db(b"15", 16), Ok(15));
-        assert_eq!(parse_db(b"16", 16), Err(error::DB_INDEX));
-        assert_eq!(parse_db(b"-1", 16), Err(error::DB_INDEX));
-        assert_eq!(parse_db(b"2147483648", 16), Err(NOT_I32));
-        assert_eq!(parse_db(b"one", 16), Err(error::NOT_INTEGER));
-    }
+    ctx.reply_simple("RESET")
 }

@@ -117,6 +117,5 @@ static CLIENT: &[Spec] = &[
         .syntax("client-id [TIMEOUT | ERROR]")
         .summary("Ends the wait of a client in a blocking command.")
         .complexity("O(log N), N the number of connections"),
-    Spec::connection("help", "5.0.0", 2, "loading stale", client::client_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Connection, "5.0.0"),
 ];

@@ -1,5 +1,6 @@
 //! CLIENT TRACKING and related commands: clients that keep copies of what they read get a message when it changes.
 
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::tracking::mode::Mode;
@@ -94,8 +95,7 @@ pub(crate) fn client_tracking(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => return Err(error::SYNTAX.into()),
     }
     ctx.session.note_subscriptions();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Begins to track keys, or changes how.
@@ -147,14 +147,12 @@ pub(crate) fn client_caching(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error.into());
     }
     tracking.insert(Mode::CACHING);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `CLIENT GETREDIR`
 pub(crate) fn client_getredir(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(ctx.session.handle.tracking.shown_redirect());
-    Ok(())
+    ctx.reply_int(ctx.session.handle.tracking.shown_redirect())
 }
 
 /// `CLIENT TRACKINGINFO`
@@ -167,8 +165,7 @@ pub(crate) fn client_trackinginfo(ctx: &mut Ctx<'_>) -> CommandResult {
     out.bulk(b"flags");
     out.set(flags.len());
     flags.iter().for_each(|flag| out.bulk(flag.as_bytes()));
-    out.bulk(b"redirect");
-    out.int(tracking.shown_redirect());
+    out.int_field("redirect", tracking.shown_redirect());
     out.bulk(b"prefixes");
     match &session.tracks {
         Some(tracks) => {

@@ -6,7 +6,9 @@ use onrush_resp::parse_f64;
 use onrush_store::SortedSet;
 use onrush_store::geo::{Position, Shape};
 
+use crate::command::Flags;
 use crate::commands::geo::{position, reply_distance, reply_position, unit};
+use crate::commands::keys;
 use crate::commands::sorted_sets::ranges::store_result;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
@@ -25,25 +27,19 @@ enum Form {
     SearchStore,
 }
 
-impl Form {
-    fn is_search(self) -> bool {
-        !matches!(self, Form::Radius { .. })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Order {
+    #[default]
     None,
     Nearest,
     Farthest,
 }
 
 /// A search as it was asked for.
+#[derive(Default)]
 struct Query<'a> {
     center: Option<Position>,
-    shape: Option<Shape>,
-    /// Metres in the unit of distances.
-    unit: f64,
+    area: Option<Area>,
     order: Order,
     /// The most to find; 0 is all.
     count: usize,
@@ -71,7 +67,8 @@ fn length(ctx: &Ctx<'_>, index: usize, not_a_number: &'static str) -> Result<f64
     parse_f64(ctx.arg(index)).ok_or(CommandError::fixed(not_a_number))
 }
 
-/// A shape, and the unit of length that its size was given in, in meters.
+/// A shape, and the unit of length that its size was given in and distances are, in meters.
+#[derive(Clone, Copy)]
 struct Area {
     shape: Shape,
     unit: f64,
@@ -106,30 +103,14 @@ fn place_of(ctx: &mut Ctx<'_>, source: &Key<'_>, index: usize) -> Result<Option<
 }
 
 impl<'a> Query<'a> {
-    fn new() -> Self {
-        Query {
-            center: None,
-            shape: None,
-            unit: 1.0,
-            order: Order::None,
-            count: 0,
-            any: false,
-            with_distance: false,
-            with_hash: false,
-            with_position: false,
-            target: None,
-            stores_distances: false,
-        }
-    }
-
     /// Reads the options from argument `from` on.
     fn read_options(&mut self, ctx: &mut Ctx<'a>, form: Form, source: &Key<'_>, from: usize) -> CommandResult {
         let (mut has_count, mut from_member, mut from_position) = (false, false, false);
-        let (is_search, may_store) = (form.is_search(), form == Form::Radius { may_store: true });
+        let (is_search, may_store) = (!matches!(form, Form::Radius { .. }), form == Form::Radius { may_store: true });
         let mut rest = ctx.rest(from);
         while !rest.is_empty() {
-            let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
-            let is_box = matches!(self.shape, Some(Shape::Box { .. }));
+            let is_circle = matches!(self.area, Some(Area { shape: Shape::Circle { .. }, .. }));
+            let is_box = matches!(self.area, Some(Area { shape: Shape::Box { .. }, .. }));
             if rest.take("WITHDIST") {
                 self.with_distance = true;
             } else if rest.take("WITHHASH") {
@@ -162,11 +143,9 @@ impl<'a> Query<'a> {
                 self.center = Some(position(ctx, rest.next_range(2).start)?);
                 from_position = true;
             } else if is_search && !is_box && rest.take_with("BYRADIUS", 2) {
-                let Area { shape, unit } = radius(ctx, rest.next_range(2).start)?;
-                (self.shape, self.unit) = (Some(shape), unit);
+                self.area = Some(radius(ctx, rest.next_range(2).start)?);
             } else if is_search && !is_circle && rest.take_with("BYBOX", 3) {
-                let Area { shape, unit } = sides(ctx, rest.next_range(3).start)?;
-                (self.shape, self.unit) = (Some(shape), unit);
+                self.area = Some(sides(ctx, rest.next_range(3).start)?);
             } else {
                 return Err(error::SYNTAX.into());
             }
@@ -182,10 +161,10 @@ impl<'a> Query<'a> {
             let name = String::from_utf8_lossy(ctx.arg(0));
             CommandError::text(format!("ERR exactly one of {what} can be specified for {name}"))
         };
-        if form.is_search() && !from_member && !from_position {
+        if is_search && !from_member && !from_position {
             return Err(exactly_one("FROMMEMBER or FROMLONLAT").into());
         }
-        if form.is_search() && self.shape.is_none() {
+        if is_search && self.area.is_none() {
             return Err(exactly_one("BYRADIUS and BYBOX").into());
         }
         if self.any && !has_count {
@@ -199,7 +178,7 @@ impl<'a> Query<'a> {
 
     /// The members within the shape, in the order asked for. O(members in the cells around).
     fn find(&self, set: &SortedSet) -> Vec<Hit> {
-        let (Some(center), Some(shape)) = (self.center, self.shape) else { return Vec::new() };
+        let (Some(center), Some(Area { shape, unit })) = (self.center, self.area) else { return Vec::new() };
         let limit = if self.any { self.count } else { usize::MAX };
         let members = center
             .score_ranges(shape)
@@ -207,7 +186,7 @@ impl<'a> Query<'a> {
         let mut hits: Vec<Hit> = members
             .filter_map(|(member, score)| {
                 let position = Position::from_score(score);
-                let distance = center.distance_within(shape, position)? / self.unit;
+                let distance = center.distance_within(shape, position)? / unit;
                 Some(Hit { member: member.to_vec(), score, position, distance })
             })
             .take(limit)
@@ -258,8 +237,7 @@ impl<'a> Query<'a> {
         for hit in &hits {
             result.insert(&hit.member, if self.stores_distances { hit.distance } else { hit.score }, &limits);
         }
-        store_result(ctx, target, result, event);
-        Ok(())
+        store_result(ctx, target, result, event)
     }
 }
 
@@ -270,19 +248,20 @@ fn lock<'a>(ctx: &mut Ctx<'a>, source: &Key<'_>, options: usize) -> CommandResul
         .map(|index| ctx.key(index + 1))
         .collect();
     if !targets.is_empty() {
-        let db = ctx.commit.db();
-        ctx.commit.lock_all(targets.iter().chain([source]).map(|key| (db, key.hash)))?;
+        keys::lock(ctx, targets.iter().chain([source]))?;
     }
     Ok(())
 }
 
-fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> CommandResult {
+/// Only the forms that write may store.
+fn search_radius(ctx: &mut Ctx<'_>, by_member: bool) -> CommandResult {
     let source = ctx.key(1);
+    let may_store = ctx.command.flags.contains(Flags::WRITE);
     let options = if by_member { 5 } else { 6 };
     if may_store {
         lock(ctx, &source, options)?;
     }
-    let mut query = Query::new();
+    let mut query = Query::default();
     let is_there = ctx.commit.read_as::<SortedSet>(&source)?.is_some();
     if by_member {
         query.center = place_of(ctx, &source, 2)?;
@@ -290,38 +269,27 @@ fn search_radius(ctx: &mut Ctx<'_>, by_member: bool, may_store: bool) -> Command
         query.center = Some(position(ctx, 2)?);
     }
     if is_there || !by_member {
-        let Area { shape, unit } = radius(ctx, options - 2)?;
-        (query.shape, query.unit) = (Some(shape), unit);
+        query.area = Some(radius(ctx, options - 2)?);
     }
     query.read_options(ctx, Form::Radius { may_store }, &source, options)?;
     query.run(ctx, &source, "georadiusstore")
 }
 
-/// `GEORADIUS key longitude latitude radius <M | KM | FT | MI> [options]`
+/// `GEORADIUS key longitude latitude radius <M | KM | FT | MI> [options]`, or GEORADIUS_RO.
 pub(crate) fn georadius(ctx: &mut Ctx<'_>) -> CommandResult {
-    search_radius(ctx, false, true)
+    search_radius(ctx, false)
 }
 
-/// `GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [options]`
-pub(crate) fn georadius_ro(ctx: &mut Ctx<'_>) -> CommandResult {
-    search_radius(ctx, false, false)
-}
-
-/// `GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [options]`
+/// `GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [options]`, or GEORADIUSBYMEMBER_RO.
 pub(crate) fn georadiusbymember(ctx: &mut Ctx<'_>) -> CommandResult {
-    search_radius(ctx, true, true)
-}
-
-/// `GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [options]`
-pub(crate) fn georadiusbymember_ro(ctx: &mut Ctx<'_>) -> CommandResult {
-    search_radius(ctx, true, false)
+    search_radius(ctx, true)
 }
 
 /// `GEOSEARCH key <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
 pub(crate) fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
     let source = ctx.key(1);
     ctx.commit.read_as::<SortedSet>(&source)?;
-    let mut query = Query::new();
+    let mut query = Query::default();
     query.read_options(ctx, Form::Search, &source, 2)?;
     query.run(ctx, &source, "geosearch")
 }
@@ -329,11 +297,9 @@ pub(crate) fn geosearch(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `GEOSEARCHSTORE destination source <FROMMEMBER … | FROMLONLAT …> <BYRADIUS … | BYBOX …> [options]`
 pub(crate) fn geosearchstore(ctx: &mut Ctx<'_>) -> CommandResult {
     let (target, source) = (ctx.key(1), ctx.key(2));
-    let db = ctx.commit.db();
-    ctx.commit.lock_all([(db, target.hash), (db, source.hash)])?;
+    keys::lock(ctx, [&target, &source])?;
     ctx.commit.read_as::<SortedSet>(&source)?;
-    let mut query = Query::new();
-    query.target = Some(target);
+    let mut query = Query { target: Some(target), ..Query::default() };
     query.read_options(ctx, Form::SearchStore, &source, 3)?;
     query.run(ctx, &source, "geosearchstore")
 }

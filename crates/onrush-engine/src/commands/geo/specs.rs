@@ -40,7 +40,7 @@ pub(crate) static SPECS: &[Spec] = &[
         ])
         .get_keys(|argv, found| radius_keys(argv, 6, found))
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument"),
-    Spec::geo("georadius_ro", "3.2.10", -6, "readonly", search::georadius_ro)
+    Spec::geo("georadius_ro", "3.2.10", -6, "readonly", search::georadius)
         .syntax(
             "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
              [ASC | DESC]",
@@ -63,7 +63,7 @@ pub(crate) static SPECS: &[Spec] = &[
         ])
         .get_keys(|argv, found| radius_keys(argv, 5, found))
         .deprecated("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments"),
-    Spec::geo("georadiusbymember_ro", "3.2.10", -5, "readonly", search::georadiusbymember_ro)
+    Spec::geo("georadiusbymember_ro", "3.2.10", -5, "readonly", search::georadiusbymember)
         .syntax(
             "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
         )

@@ -4,8 +4,9 @@
 use onrush_store::{Hash, Type};
 
 use crate::commands::hashes::{count_expired, due_names, note_removed, remove_due, remove_due_with};
-use crate::commands::sets::delete_empty;
-use crate::commands::strings::ExpiryUnit;
+use crate::commands::lists::blocking::positive;
+use crate::commands::sets::delete_emptied;
+use crate::commands::strings::{ExpiryUnit, bad_expiry};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -80,9 +81,7 @@ fn counted_fields_at(ctx: &Ctx<'_>, at: usize, not_positive: CommandError) -> Re
     if !ctx.is(at, "FIELDS") {
         return Err(FIELDS_MISSING);
     }
-    let count = ctx.int_or(at + 1, not_positive.clone())?;
-    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
-    if count != ctx.argc() - at - 2 {
+    if positive(ctx, at + 1, not_positive)? != ctx.argc() - at - 2 {
         return Err(NUMFIELDS_MISMATCH);
     }
     Ok(at + 2)
@@ -107,46 +106,17 @@ fn field_values_at(ctx: &Ctx<'_>, at: usize) -> Result<usize, CommandError> {
     Ok(at + 2)
 }
 
-/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub(crate) fn hexpire(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire(ctx, ExpiryUnit::Ex)
-}
-
-/// `HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub(crate) fn hpexpire(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire(ctx, ExpiryUnit::Px)
-}
-
-/// `HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub(crate) fn hexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire(ctx, ExpiryUnit::ExAt)
-}
-
-/// `HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field …]`
-pub(crate) fn hpexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire(ctx, ExpiryUnit::PxAt)
-}
-
 /// Argument `index`, a time in `unit` that is not negative, in Unix milliseconds.
 fn read_time(ctx: &Ctx<'_>, unit: ExpiryUnit, index: usize) -> Result<i64, CommandError> {
     let value = ctx.int(index)?;
     if value < 0 {
         return Err(CommandError::fixed("ERR invalid expire time, must be >= 0"));
     }
-    let scaled = match unit {
-        ExpiryUnit::Ex | ExpiryUnit::ExAt => value.checked_mul(1000),
-        ExpiryUnit::Px | ExpiryUnit::PxAt => Some(value),
-    };
-    let base_ms = match unit {
-        ExpiryUnit::Ex | ExpiryUnit::Px => ctx.now_ms(),
-        ExpiryUnit::ExAt | ExpiryUnit::PxAt => 0,
-    };
-    let at = scaled.and_then(|scaled| scaled.checked_add(base_ms)).filter(|&at| at <= TIME_MS_MAX);
-    let invalid = || CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name));
-    at.ok_or_else(invalid)
+    unit.at(value, ctx.now_ms()).filter(|&at| at <= TIME_MS_MAX).ok_or_else(|| bad_expiry(ctx))
 }
 
-fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field …]`, or one of its relatives.
+pub(super) fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     check_type(ctx)?;
     let at = read_time(ctx, unit, 2)?;
     let condition = Condition::parse(ctx, 3);
@@ -189,12 +159,9 @@ fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     if !deleted.is_empty() {
         count_expired(ctx, deleted.len());
         ctx.changed(EventClass::Hash, "hdel", key.bytes);
-        let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(deleted).collect();
-        ctx.log_instead(&args);
+        log_deletion(ctx, &key, deleted);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
+    delete_emptied(ctx, &key, emptied);
     Ok(())
 }
 
@@ -221,38 +188,30 @@ fn log_fields(ctx: &mut Ctx<'_>, head: &[&[u8]], names: &[&[u8]]) {
     }
 }
 
+fn log_deletion<'n>(ctx: &mut Ctx<'_>, key: &Key<'n>, names: impl IntoIterator<Item = &'n [u8]>) {
+    let args: Vec<&[u8]> = [b"HDEL", key.bytes].into_iter().chain(names).collect();
+    ctx.log_instead(&args);
+}
+
 fn reply_no_fields(ctx: &mut Ctx<'_>, first: usize) -> CommandResult {
     ctx.out.array(ctx.argc() - first);
     (first..ctx.argc()).for_each(|_| ctx.out.int(NO_SUCH_FIELD));
     Ok(())
 }
 
-/// `HTTL key FIELDS numfields field [field …]`
-pub(crate) fn httl(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_times(ctx, |at, now_ms| (at - now_ms + 999) / 1000)
+fn reply_nulls(ctx: &mut Ctx<'_>, first: usize) -> CommandResult {
+    ctx.out.array(ctx.argc() - first);
+    (first..ctx.argc()).for_each(|_| ctx.out.null());
+    Ok(())
 }
 
-/// `HPTTL key FIELDS numfields field [field …]`
-pub(crate) fn hpttl(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_times(ctx, |at, now_ms| at - now_ms)
-}
-
-/// `HEXPIRETIME key FIELDS numfields field [field …]`
-pub(crate) fn hexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_times(ctx, |at, _| (at + 999) / 1000)
-}
-
-/// `HPEXPIRETIME key FIELDS numfields field [field …]`
-pub(crate) fn hpexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_times(ctx, |at, _| at)
-}
-
-fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
+/// `HTTL key FIELDS numfields field [field …]`, or one of its relatives: seconds are rounded up.
+pub(super) fn reply_times(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let key = ctx.key(1);
     ctx.commit.read_as::<Hash>(&key)?;
     let first = fields_at(ctx, 2)?;
     remove_due(ctx, &key);
-    let (now_ms, due_ms) = (ctx.now_ms(), ctx.due_ms());
+    let (base_ms, due_ms) = (unit.base_ms(ctx.now_ms()), ctx.due_ms());
     let hash = ctx.commit.peek(&key).and_then(|entry| entry.collection::<Hash>());
     let Some(hash) = hash else { return reply_no_fields(ctx, first) };
     ctx.out.array(ctx.argv.len() - first);
@@ -261,7 +220,8 @@ fn reply_times(ctx: &mut Ctx<'_>, show: fn(i64, i64) -> i64) -> CommandResult {
             None => NO_SUCH_FIELD,
             Some((_, None)) => NO_EXPIRY,
             Some((_, Some(at))) if at <= due_ms => NO_SUCH_FIELD,
-            Some((_, Some(at))) => show(at, now_ms),
+            Some((_, Some(at))) if unit.is_in_seconds() => (at - base_ms + 999) / 1000,
+            Some((_, Some(at))) => at - base_ms,
         });
     }
     Ok(())
@@ -301,11 +261,7 @@ pub(crate) fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due_fields(ctx, &key, first, 1);
     ctx.commit.look_as::<Hash>(&key)?;
-    let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else {
-        ctx.out.array(ctx.argv.len() - first);
-        (first..ctx.argv.len()).for_each(|_| ctx.out.null());
-        return Ok(());
-    };
+    let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else { return reply_nulls(ctx, first) };
     let mut deleted = Vec::new();
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -322,12 +278,9 @@ pub(crate) fn hgetdel(ctx: &mut Ctx<'_>) -> CommandResult {
     drop(hash);
     if !deleted.is_empty() {
         ctx.changed(EventClass::Hash, "hdel", key.bytes);
-        let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(deleted).collect();
-        ctx.log_instead(&args);
+        log_deletion(ctx, &key, deleted);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
+    delete_emptied(ctx, &key, emptied);
     Ok(())
 }
 
@@ -354,11 +307,7 @@ pub(crate) fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due_fields(ctx, &key, first, 1);
     let due_ms = ctx.due_ms();
-    let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else {
-        ctx.out.array(ctx.argv.len() - first);
-        (first..ctx.argv.len()).for_each(|_| ctx.out.null());
-        return Ok(());
-    };
+    let Some(mut hash) = ctx.commit.write_as::<Hash>(&key)? else { return reply_nulls(ctx, first) };
     let mut touched = Vec::new();
     ctx.out.array(ctx.argv.len() - first);
     for index in first..ctx.argv.len() {
@@ -387,8 +336,7 @@ pub(crate) fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
         Lifetime::At(at) if at <= due_ms => {
             count_expired(ctx, touched.len());
             ctx.changed(EventClass::Hash, "hdel", key.bytes);
-            let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(touched).collect();
-            ctx.log_instead(&args);
+            log_deletion(ctx, &key, touched);
         }
         Lifetime::At(at) => {
             time_fields(ctx, &key);
@@ -400,9 +348,7 @@ pub(crate) fn hgetex(ctx: &mut Ctx<'_>) -> CommandResult {
             log_fields(ctx, &[b"HPERSIST", key.bytes], &touched);
         }
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
+    delete_emptied(ctx, &key, emptied);
     Ok(())
 }
 
@@ -430,7 +376,7 @@ impl SetOptions {
             }
             let unit = rest.take_if(0, ExpiryUnit::from_option);
             if unit.is_none() && !rest.take("KEEPTTL") {
-                return Err(CommandError::bytes([b"ERR unknown argument: ", error::quoted(word)].concat()));
+                return Err(CommandError::quoting("ERR unknown argument: ", word, ""));
             }
             if lifetime.is_some() {
                 return Err(TWO_LIFETIMES);
@@ -457,12 +403,10 @@ pub(crate) fn hsetex(ctx: &mut Ctx<'_>) -> CommandResult {
     let found = |index: usize| hash.is_some_and(|hash| hash.get(ctx.argv.get(index)).is_some());
     let mut names = (first..ctx.argv.len()).step_by(2);
     if wants_found.is_some_and(|wanted| names.any(|index| found(index) != wanted)) {
-        ctx.out.int(0);
-        return Ok(());
+        return ctx.reply_int(0);
     }
     set_with_lifetime(ctx, &key, lifetime, first, due_ms)?;
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
 fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first: usize, due_ms: i64) -> CommandResult {
@@ -493,9 +437,8 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
         ctx.notify(EventClass::Hash, if is_over { "hdel" } else { "hexpire" }, key.bytes);
         time_fields(ctx, key);
         if ctx.is_logged() && is_over {
-            let names = (first..ctx.argv.len()).step_by(2).map(|index| ctx.argv.get(index));
-            let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(names).collect();
-            ctx.log_instead(&args);
+            let argv = ctx.argv;
+            log_deletion(ctx, key, (first..argv.len()).step_by(2).map(|index| argv.get(index)));
         } else if ctx.is_logged() {
             let at = itoa::Buffer::new().format(at).to_owned();
             let count = ((ctx.argc() - first) / 2).to_string();
@@ -504,8 +447,6 @@ fn set_with_lifetime(ctx: &mut Ctx<'_>, key: &Key<'_>, lifetime: Lifetime, first
             ctx.log_instead(&args);
         }
     }
-    if emptied {
-        delete_empty(ctx, key);
-    }
+    delete_emptied(ctx, key, emptied);
     Ok(())
 }

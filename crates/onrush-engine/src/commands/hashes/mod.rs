@@ -11,7 +11,7 @@ use onrush_resp::{Reply, parse_i64};
 use onrush_store::{CollectionMut, Field, Hash, Random};
 
 use crate::commands::keys::scan::{ElementScan, Found};
-use crate::commands::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
+use crate::commands::sets::{delete_emptied, drawn_count, some_of};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -41,9 +41,7 @@ pub(super) fn remove_due_with<'n>(ctx: &mut Ctx<'_>, key: &Key<'_>, named: impl 
         emptied = hash.is_empty();
     }
     note_removed(ctx, key, &names);
-    if emptied {
-        delete_empty(ctx, key);
-    }
+    delete_emptied(ctx, key, emptied);
 }
 
 /// As [`remove_due_with`], for a command that then adds fields. If all fields had expired, that makes a hash without a time to
@@ -117,15 +115,13 @@ fn live<'a>(hash: &'a Hash, name: &[u8], due_ms: i64) -> Option<&'a [u8]> {
 /// `HSET key field value [field value …]`
 pub(crate) fn hset(ctx: &mut Ctx<'_>) -> CommandResult {
     let added = set_pairs(ctx)?;
-    ctx.out.int(added);
-    Ok(())
+    ctx.reply_int(added)
 }
 
 /// `HMSET key field value [field value …]`
 pub(crate) fn hmset(ctx: &mut Ctx<'_>) -> CommandResult {
     set_pairs(ctx)?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 #[inline]
@@ -176,8 +172,7 @@ pub(crate) fn hsetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     if is_new {
         ctx.changed(EventClass::Hash, "hset", key.bytes);
     }
-    ctx.out.int(i64::from(is_new));
-    Ok(())
+    ctx.reply_int(i64::from(is_new))
 }
 
 /// `HGET key field`
@@ -213,8 +208,7 @@ pub(crate) fn hexists(ctx: &mut Ctx<'_>) -> CommandResult {
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
     let found = hash.is_some_and(|hash| live(hash, ctx.argv.get(2), due_ms).is_some());
-    ctx.out.int(i64::from(found));
-    Ok(())
+    ctx.reply_int(i64::from(found))
 }
 
 /// `HSTRLEN key field`
@@ -223,8 +217,7 @@ pub(crate) fn hstrlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let due_ms = ctx.due_ms();
     let hash = ctx.commit.read_as::<Hash>(&key)?;
     let len = hash.and_then(|hash| live(hash, ctx.argv.get(2), due_ms)).map_or(0, <[u8]>::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// `HDEL key field [field …]`
@@ -244,11 +237,8 @@ pub(crate) fn hdel(ctx: &mut Ctx<'_>) -> CommandResult {
     if deleted > 0 {
         ctx.changed(EventClass::Hash, "hdel", key.bytes);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.int(deleted);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_int(deleted)
 }
 
 /// `HLEN key`: counts expired fields that are not deleted yet, if there are many
@@ -256,8 +246,7 @@ pub(crate) fn hlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     remove_due(ctx, &key);
     let len = ctx.commit.read_as::<Hash>(&key)?.map_or(0, Hash::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// `HGETALL key`
@@ -315,8 +304,7 @@ pub(crate) fn hincrby(ctx: &mut Ctx<'_>) -> CommandResult {
     let sum = update(ctx, change, |sum, buffer| buffer.format(*sum).as_bytes())?;
     let key = ctx.key(1);
     ctx.changed(EventClass::Hash, "hincrby", key.bytes);
-    ctx.out.int(sum);
-    Ok(())
+    ctx.reply_int(sum)
 }
 
 /// `HINCRBYFLOAT key field increment`
@@ -331,7 +319,7 @@ pub(crate) fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
             None => LongDouble::from_i64(0),
         };
         let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
-        let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
+        let sum = sum.ok_or(error::NOT_FINITE)?;
         Ok(sum.to_string().into_bytes())
     };
     let sum = update(ctx, change, |sum, _| sum)?;
@@ -347,8 +335,7 @@ pub(crate) fn hincrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.log_instead(&[b"HPEXPIREAT", key.bytes, at.as_bytes(), b"FIELDS", b"1", ctx.arg(2)]);
         }
     }
-    ctx.out.bulk(&sum);
-    Ok(())
+    ctx.reply_bulk(&sum)
 }
 
 /// Replaces the value of the field in argument 2 by the result of `change`, spelled by `text`; its expiry stays.
@@ -395,20 +382,10 @@ pub(crate) fn hrandfield(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    let count = random_count(ctx, 2)?;
-    if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, "WITHVALUES")) {
-        return Err(error::SYNTAX.into());
-    }
-    let with_values = ctx.argc() == 4;
-    if with_values && count.unsigned_abs() > (i64::MAX / 2) as u64 || count < -(REPEATED_COUNT_MAX as i64) {
-        return Err(error::OUT_OF_RANGE.into());
-    }
+    let (count, with_values) = drawn_count(ctx, "WITHVALUES")?;
     remove_due(ctx, &key);
     let due_ms = ctx.due_ms();
-    let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let Some(hash) = ctx.commit.read_as::<Hash>(&key)? else { return ctx.reply_empty() };
     if has_due(hash, due_ms) {
         let drawn = drawn_among_live(hash, count, &mut random, due_ms);
         reply_drawn(ctx.out, with_values, drawn.len(), drawn.into_iter());
@@ -449,29 +426,18 @@ fn random_live<'a>(hash: &'a Hash, random: &mut Random, due_ms: i64) -> Option<F
 
 /// What HRANDFIELD replies with a count, of a hash with expired fields. O(fields).
 fn drawn_among_live<'a>(hash: &'a Hash, count: i64, random: &mut Random, due_ms: i64) -> Vec<Field<'a>> {
-    let mut fields: Vec<_> = hash.iter().filter(|field| is_live(field, due_ms)).collect();
+    let fields: Vec<_> = hash.iter().filter(|field| is_live(field, due_ms)).collect();
     if count < 0 && !fields.is_empty() {
         return (0..count.unsigned_abs()).map(|_| fields[random.below(fields.len())]).collect();
     }
     let len = fields.len().min(count.max(0) as usize);
-    for index in 0..len {
-        let other = index + random.below(fields.len() - index);
-        fields.swap(index, other);
-    }
-    fields.truncate(len);
-    fields
+    some_of(fields, len, random)
 }
 
 /// Some fields, each at most once; there are more than `count`.
 fn sample<'a>(hash: &'a Hash, count: usize, random: &mut Random) -> Vec<Field<'a>> {
     if hash.len() / 3 < count || hash.len() < 64 {
-        let mut fields: Vec<_> = hash.iter().collect();
-        for index in 0..count {
-            let other = index + random.below(fields.len() - index);
-            fields.swap(index, other);
-        }
-        fields.truncate(count);
-        return fields;
+        return some_of(hash.iter().collect(), count, random);
     }
     let mut seen = std::collections::HashSet::with_capacity(count);
     let mut drawn = Vec::with_capacity(count);

@@ -2,6 +2,7 @@
 
 use crate::command::spec::Spec;
 use crate::commands::hashes::{self, expiry};
+use crate::commands::strings::ExpiryUnit;
 
 /// The hash commands.
 pub(crate) static SPECS: &[Spec] = &[
@@ -95,42 +96,42 @@ pub(crate) static SPECS: &[Spec] = &[
         .key("RO access")
         .tips("nondeterministic_output")
         .history(&[("7.4.0", "Option `NOVALUES`.")]),
-    Spec::hash("hexpire", "7.4.0", -6, "write fast short", expiry::hexpire)
+    Spec::hash("hexpire", "7.4.0", -6, "write fast short", |ctx| expiry::expire(ctx, ExpiryUnit::Ex))
         .syntax("key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]")
         .summary("Makes fields expire after some seconds.")
         .complexity("O(N) for N fields")
         .key("RW update"),
-    Spec::hash("hpexpire", "7.4.0", -6, "write fast short", expiry::hpexpire)
+    Spec::hash("hpexpire", "7.4.0", -6, "write fast short", |ctx| expiry::expire(ctx, ExpiryUnit::Px))
         .syntax("key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]")
         .summary("Makes fields expire after some milliseconds.")
         .complexity("O(N) for N fields")
         .key("RW update"),
-    Spec::hash("hexpireat", "7.4.0", -6, "write fast short", expiry::hexpireat)
+    Spec::hash("hexpireat", "7.4.0", -6, "write fast short", |ctx| expiry::expire(ctx, ExpiryUnit::ExAt))
         .syntax("key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]")
         .summary("Makes fields expire at a Unix time in seconds.")
         .complexity("O(N) for N fields")
         .key("RW update"),
-    Spec::hash("hpexpireat", "7.4.0", -6, "write fast short", expiry::hpexpireat)
+    Spec::hash("hpexpireat", "7.4.0", -6, "write fast short", |ctx| expiry::expire(ctx, ExpiryUnit::PxAt))
         .syntax("key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]")
         .summary("Makes fields expire at a Unix time in milliseconds.")
         .complexity("O(N) for N fields")
         .key("RW update"),
-    Spec::hash("httl", "7.4.0", -5, "readonly fast short", expiry::httl)
+    Spec::hash("httl", "7.4.0", -5, "readonly fast short", |ctx| expiry::reply_times(ctx, ExpiryUnit::Ex))
         .syntax("key FIELDS numfields field [field ...]")
         .summary("Returns the seconds until fields expire.")
         .complexity("O(N) for N fields")
         .key("RO access"),
-    Spec::hash("hpttl", "7.4.0", -5, "readonly fast short", expiry::hpttl)
+    Spec::hash("hpttl", "7.4.0", -5, "readonly fast short", |ctx| expiry::reply_times(ctx, ExpiryUnit::Px))
         .syntax("key FIELDS numfields field [field ...]")
         .summary("Returns the milliseconds until fields expire.")
         .complexity("O(N) for N fields")
         .key("RO access"),
-    Spec::hash("hexpiretime", "7.4.0", -5, "readonly fast short", expiry::hexpiretime)
+    Spec::hash("hexpiretime", "7.4.0", -5, "readonly fast short", |ctx| expiry::reply_times(ctx, ExpiryUnit::ExAt))
         .syntax("key FIELDS numfields field [field ...]")
         .summary("Returns the Unix times in seconds at which fields expire.")
         .complexity("O(N) for N fields")
         .key("RO access"),
-    Spec::hash("hpexpiretime", "7.4.0", -5, "readonly fast short", expiry::hpexpiretime)
+    Spec::hash("hpexpiretime", "7.4.0", -5, "readonly fast short", |ctx| expiry::reply_times(ctx, ExpiryUnit::PxAt))
         .syntax("key FIELDS numfields field [field ...]")
         .summary("Returns the Unix times in milliseconds at which fields expire.")
         .complexity("O(N) for N fields")

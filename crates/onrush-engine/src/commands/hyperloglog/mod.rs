@@ -2,11 +2,11 @@
 
 pub(crate) mod specs;
 
-use std::sync::Arc;
-
 use onrush_store::hyperloglog::{self, Corrupt, Registers};
-use onrush_store::{Entry, NewValue, Type, ValueRef};
+use onrush_store::{Entry, Type, ValueRef};
 
+use crate::commands::lists::blocking::lock_keys;
+use crate::commands::strings::take_raw;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -36,14 +36,8 @@ fn bytes_of(entry: &Entry) -> Result<&[u8], CommandError> {
 }
 
 /// Sets the value of a key to a HyperLogLog; the key's expiry stays.
-fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, bytes: Vec<u8>) {
-    let shared;
-    let value = if bytes.len() > onrush_store::EMBED_VALUE_LEN_MAX {
-        shared = Arc::new(bytes);
-        NewValue::Shared(shared)
-    } else {
-        NewValue::Raw(&bytes)
-    };
+fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, mut bytes: Vec<u8>) {
+    let value = take_raw(&mut bytes);
     let displaced = match ctx.commit.write(key) {
         Some(mut slot) => slot.set_value(value),
         None => {
@@ -91,8 +85,7 @@ pub(crate) fn pfadd(ctx: &mut Ctx<'_>) -> CommandResult {
     if changed {
         ctx.changed(EventClass::String, "pfadd", key.bytes);
     }
-    ctx.out.int(i64::from(changed));
-    Ok(())
+    ctx.reply_int(i64::from(changed))
 }
 
 /// `PFCOUNT key [key …]`
@@ -100,26 +93,20 @@ pub(crate) fn pfcount(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() == 2 {
         return count_one(ctx);
     }
-    let db = ctx.commit.db();
-    let keys: Vec<Key<'_>> = (1..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let keys = lock_keys(ctx, 1..ctx.argc())?;
     let mut union = Registers::default();
     for key in &keys {
         if let Some(entry) = ctx.commit.read(key) {
             union.merge(bytes_of(entry)?)?;
         }
     }
-    ctx.out.int(union.estimate() as i64);
-    Ok(())
+    ctx.reply_int(union.estimate() as i64)
 }
 
 /// The estimate of one key, which is then stored in the key.
 fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.int(0);
-        return Ok(());
-    };
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_int(0) };
     let estimate = match (hyperloglog::estimate(bytes_of(entry)?), ctx.commit.write(&key)) {
         (Some(estimate), _) => estimate,
         (None, None) => 0,
@@ -134,15 +121,12 @@ fn count_one(ctx: &mut Ctx<'_>) -> CommandResult {
             estimate
         }
     };
-    ctx.out.int(estimate as i64);
-    Ok(())
+    ctx.reply_int(estimate as i64)
 }
 
 /// `PFMERGE destkey [sourcekey …]`
 pub(crate) fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
-    let db = ctx.commit.db();
-    let keys: Vec<Key<'_>> = (1..ctx.argc()).map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let keys = lock_keys(ctx, 1..ctx.argc())?;
     let mut union = Registers::default();
     let mut is_dense = false;
     for key in &keys {
@@ -164,8 +148,7 @@ pub(crate) fn pfmerge(ctx: &mut Ctx<'_>) -> CommandResult {
     store(ctx, target, bytes);
     // The event is the one of PFADD.
     ctx.changed(EventClass::String, "pfadd", target.bytes);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `PFDEBUG <GETREG | DECODE | ENCODING | TODENSE> key`
@@ -205,10 +188,7 @@ pub(crate) fn pfdebug(ctx: &mut Ctx<'_>) -> CommandResult {
             registers.values().iter().for_each(|&value| ctx.out.int(i64::from(value)));
         }
     } else {
-        return Err(CommandError::bytes(
-            [b"ERR Unknown PFDEBUG subcommand '", error::quoted(ctx.arg(1)), b"'"].concat(),
-        )
-        .into());
+        return Err(CommandError::quoting("ERR Unknown PFDEBUG subcommand '", ctx.arg(1), "'").into());
     }
     Ok(())
 }
@@ -226,6 +206,5 @@ pub(crate) fn pfselftest(ctx: &mut Ctx<'_>) -> CommandResult {
     if error as f64 > error_max {
         return Err(CommandError::text(format!("ERR TESTFAILED the estimate is off by {error} of {ELEMENTS}")).into());
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }

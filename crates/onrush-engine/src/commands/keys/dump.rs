@@ -37,10 +37,7 @@ pub(crate) fn dump(ctx: &mut Ctx<'_>) -> CommandResult {
     let work = ctx.commit.peek(&key).map_or(0, work_on);
     ctx.expect_work(work)?;
     let compresses = ctx.engine.settings.rdb_compression.load(Relaxed);
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_null() };
     with_payload(entry, compresses, |payload| ctx.out.bulk(payload));
     Ok(())
 }
@@ -127,8 +124,7 @@ pub(crate) fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.changed(EventClass::Generic, "del", key.bytes);
             ctx.log_instead(&[b"DEL", key.bytes]);
         }
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     let clock = options.clock(ctx);
     ctx.commit.insert_in(ctx.commit.db(), &key, value, expire, clock);
@@ -140,8 +136,7 @@ pub(crate) fn restore(ctx: &mut Ctx<'_>) -> CommandResult {
         let mut text = itoa::Buffer::new();
         ctx.log_instead(&[b"RESTORE", key.bytes, text.format(at).as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// The value of a payload, checked in full.

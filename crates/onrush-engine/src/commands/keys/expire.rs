@@ -3,78 +3,26 @@
 use onrush_store::Entry;
 
 use crate::commands::keys::inspect;
+use crate::commands::strings::{ExpiryUnit, bad_expiry};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::CommandError;
 
 const NX_AND_OTHERS: CommandError =
     CommandError::fixed("ERR NX and XX, GT or LT options at the same time are not compatible");
 const GT_AND_LT: CommandError = CommandError::fixed("ERR GT and LT options at the same time are not compatible");
 
-/// What the number given to a command of this family counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Seconds,
-    Milliseconds,
-}
-
-impl Unit {
-    /// The time `value` units after `base_ms`; `None` if that is out of range.
-    fn after(self, value: i64, base_ms: i64) -> Option<i64> {
-        let value_ms = match self {
-            Self::Seconds => value.checked_mul(1000)?,
-            Self::Milliseconds => value,
-        };
-        value_ms.checked_add(base_ms)
-    }
-
-    /// A time of 0 or more in this unit, seconds rounded to the nearest.
-    fn of_ms(self, time_ms: i64) -> i64 {
-        match self {
-            // As unsigned numbers they have room for the rounding.
-            Self::Seconds => ((time_ms as u64 + 500) / 1000) as i64,
-            Self::Milliseconds => time_ms,
-        }
-    }
-}
-
-/// `EXPIRE key seconds [NX | XX | GT | LT]`
-pub(crate) fn expire(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire_generic(ctx, ctx.now_ms(), Unit::Seconds)
-}
-
-/// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
-pub(crate) fn pexpire(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire_generic(ctx, ctx.now_ms(), Unit::Milliseconds)
-}
-
-/// `EXPIREAT key unix-time-seconds [NX | XX | GT | LT]`
-pub(crate) fn expireat(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire_generic(ctx, 0, Unit::Seconds)
-}
-
-/// `PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]`
-pub(crate) fn pexpireat(ctx: &mut Ctx<'_>) -> CommandResult {
-    expire_generic(ctx, 0, Unit::Milliseconds)
-}
-
-fn expire_generic(ctx: &mut Ctx<'_>, base_ms: i64, unit: Unit) -> CommandResult {
+/// `EXPIRE key seconds [NX | XX | GT | LT]`, or one of its relatives.
+pub(super) fn expire(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let condition = Condition::parse(ctx, 3)?;
-    let at = unit.after(ctx.int(2)?, base_ms).ok_or_else(|| invalid_expire_time(ctx))?;
+    let at = unit.at(ctx.int(2)?, ctx.now_ms()).ok_or_else(|| bad_expiry(ctx))?;
     let key = ctx.key(1);
     let set = set_expire(ctx, &key, at, condition);
-    ctx.out.int(i64::from(set));
-    Ok(())
-}
-
-/// The error for an expiry out of range.
-#[cold]
-fn invalid_expire_time(ctx: &Ctx<'_>) -> CommandError {
-    CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name))
+    ctx.reply_int(i64::from(set))
 }
 
 /// Makes a key expire at Unix time `at` in milliseconds, or deletes it if that is past; returns whether it did either.
-fn set_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64, condition: Condition) -> bool {
+pub(crate) fn set_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64, condition: Condition) -> bool {
     let due_ms = ctx.due_ms();
     let Some(mut slot) = ctx.commit.write(key) else { return false };
     if !condition.allows(slot.expire_at(), at) {
@@ -98,7 +46,7 @@ fn set_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64, condition: Condition) -
 
 /// When an expiry may be set: the options of EXPIRE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Condition {
+pub(crate) struct Condition {
     /// Only on a key without one.
     nx: bool,
     /// Only on a key with one.
@@ -123,7 +71,7 @@ impl Condition {
             } else if ctx.is(index, "LT") {
                 condition.lt = true;
             } else {
-                return Err(CommandError::bytes([b"ERR Unsupported option ", error::quoted(ctx.arg(index))].concat()));
+                return Err(CommandError::quoting("ERR Unsupported option ", ctx.arg(index), ""));
             }
         }
         let Self { nx, xx, gt, lt } = condition;
@@ -147,36 +95,23 @@ impl Condition {
     }
 }
 
-/// `TTL key`
-pub(crate) fn ttl(ctx: &mut Ctx<'_>) -> CommandResult {
-    ttl_generic(ctx, ctx.now_ms(), Unit::Seconds)
-}
-
-/// `PTTL key`
-pub(crate) fn pttl(ctx: &mut Ctx<'_>) -> CommandResult {
-    ttl_generic(ctx, ctx.now_ms(), Unit::Milliseconds)
-}
-
-/// `EXPIRETIME key`
-pub(crate) fn expiretime(ctx: &mut Ctx<'_>) -> CommandResult {
-    ttl_generic(ctx, 0, Unit::Seconds)
-}
-
-/// `PEXPIRETIME key`
-pub(crate) fn pexpiretime(ctx: &mut Ctx<'_>) -> CommandResult {
-    ttl_generic(ctx, 0, Unit::Milliseconds)
-}
-
-/// Replies the time from `base_ms` to the key's expiry, -1 if it has none, -2 if there is no such key.
-fn ttl_generic(ctx: &mut Ctx<'_>, base_ms: i64, unit: Unit) -> CommandResult {
+/// `TTL key`, or one of its relatives: when the key expires, -1 if it does not, -2 if there is no such key.
+pub(super) fn ttl(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
     let key = ctx.key(1);
+    let base_ms = unit.base_ms(ctx.now_ms());
     let ttl = match inspect(ctx, &key, Entry::expire_at) {
         None => -2,
         Some(None) => -1,
-        Some(Some(at)) => unit.of_ms((at - base_ms).max(0)),
+        Some(Some(at)) if unit.is_in_seconds() => to_seconds((at - base_ms).max(0)),
+        Some(Some(at)) => (at - base_ms).max(0),
     };
-    ctx.out.int(ttl);
-    Ok(())
+    ctx.reply_int(ttl)
+}
+
+/// A time of 0 or more in seconds, rounded to the nearest.
+fn to_seconds(time_ms: i64) -> i64 {
+    // As an unsigned number it has room for the rounding.
+    ((time_ms as u64 + 500) / 1000) as i64
 }
 
 /// `PERSIST key`
@@ -192,8 +127,7 @@ pub(crate) fn persist(ctx: &mut Ctx<'_>) -> CommandResult {
     if persisted {
         ctx.changed(EventClass::Generic, "persist", key.bytes);
     }
-    ctx.out.int(i64::from(persisted));
-    Ok(())
+    ctx.reply_int(i64::from(persisted))
 }
 
 #[cfg(test)]
@@ -202,19 +136,19 @@ mod tests {
 
     #[test]
     fn times_out_of_range_are_noticed() {
-        assert_eq!(Unit::Seconds.after(i64::MAX / 1000 + 1, 0), None);
-        assert_eq!(Unit::Seconds.after(i64::MIN / 1000 - 1, 0), None);
-        assert_eq!(Unit::Milliseconds.after(i64::MAX, 1), None);
-        assert_eq!(Unit::Milliseconds.after(i64::MAX, 0), Some(i64::MAX));
-        assert_eq!(Unit::Seconds.after(-1, 5000), Some(4000));
+        assert_eq!(ExpiryUnit::ExAt.at(i64::MAX / 1000 + 1, 5000), None);
+        assert_eq!(ExpiryUnit::ExAt.at(i64::MIN / 1000 - 1, 5000), None);
+        assert_eq!(ExpiryUnit::Px.at(i64::MAX, 1), None);
+        assert_eq!(ExpiryUnit::PxAt.at(i64::MAX, 1), Some(i64::MAX));
+        assert_eq!(ExpiryUnit::Ex.at(-1, 5000), Some(4000));
+        assert_eq!(ExpiryUnit::ExAt.at(-1, 5000), Some(-1000));
     }
 
     #[test]
     fn seconds_are_rounded_to_the_nearest() {
-        assert_eq!(Unit::Seconds.of_ms(1499), 1);
-        assert_eq!(Unit::Seconds.of_ms(1500), 2);
-        assert_eq!(Unit::Seconds.of_ms(i64::MAX), i64::MAX / 1000 + 1);
-        assert_eq!(Unit::Milliseconds.of_ms(1499), 1499);
+        assert_eq!(to_seconds(1499), 1);
+        assert_eq!(to_seconds(1500), 2);
+        assert_eq!(to_seconds(i64::MAX), i64::MAX / 1000 + 1);
     }
 
     #[test]

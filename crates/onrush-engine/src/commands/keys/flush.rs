@@ -59,8 +59,7 @@ fn flush(ctx: &mut Ctx<'_>, databases: std::ops::Range<u32>, is_all: bool) -> Co
     } else {
         ctx.commit.discard(Some(Garbage::Tables(cleared)));
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// FLUSHALL ends a snapshot that is under way: it would save deleted data.
@@ -102,13 +101,13 @@ pub(crate) fn swapdb(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let number = |index, error| parse_i64(ctx.arg(index)).and_then(|number| i32::try_from(number).ok()).ok_or(error);
     let (first, second) = (number(1, INVALID_FIRST_DB)?, number(2, INVALID_SECOND_DB)?);
-    let (first, second) = (check_db(ctx, first)?, check_db(ctx, second)?);
+    let databases = ctx.engine.keyspace.databases();
+    let (first, second) = (check_db(first, databases)?, check_db(second, databases)?);
     ctx.commit.lock_keyspace()?;
     outdate(ctx, |ctx, db, key| {
         first != second && (db == first || db == second) && (is_there(ctx, first, key) || is_there(ctx, second, key))
     });
     ctx.commit.swap(first, second);
     ctx.changed_keyspace(1);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }

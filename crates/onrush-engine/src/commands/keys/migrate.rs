@@ -16,6 +16,7 @@ use onrush_persist::push_command;
 use crate::batch::argv::Arguments;
 use crate::command::key_spec::{Invalid, KeyRef, KeyRefs, key_flags};
 use crate::commands::keys::dump::with_payload;
+use crate::commands::lists::blocking::lock_keys;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -110,17 +111,14 @@ impl<'a> Request<'a> {
 /// `MIGRATE host port key|"" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key ...]`
 pub(crate) fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
     let (request, named) = Request::parse(ctx)?;
-    let mut keys: Vec<Key<'_>> = named.map(|index| ctx.key(index)).collect();
-    let db = ctx.commit.db();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let mut keys = lock_keys(ctx, named)?;
     if keys.iter().any(|key| ctx.commit.held_entry(key).is_some()) {
         // It waits for another server, and workers must not wait.
         ctx.leave_worker()?;
     }
     keys.retain(|key| ctx.commit.read(key).is_some());
     if keys.is_empty() {
-        ctx.out.simple("NOKEY");
-        return Ok(());
+        return ctx.reply_simple("NOKEY");
     }
     let mut transfer = Transfer { ctx: &mut *ctx, request: &request, answered: 0, moved: Vec::new(), refused: None };
     let result = transfer.run(&keys);
@@ -134,8 +132,7 @@ pub(crate) fn migrate(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error.into());
     }
     result?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Why a transfer failed.

@@ -33,7 +33,7 @@ const LFU_NOT_SELECTED: CommandError = CommandError::fixed(
      between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// `DEL key [key …]`
+/// `DEL key [key …]`, also as UNLINK: both free large values in the background.
 pub(crate) fn del(ctx: &mut Ctx<'_>) -> CommandResult {
     lock_arguments(ctx)?;
     let mut deleted = 0;
@@ -41,13 +41,7 @@ pub(crate) fn del(ctx: &mut Ctx<'_>) -> CommandResult {
         let key = ctx.key(index);
         deleted += i64::from(delete(ctx, ctx.commit.db(), &key));
     }
-    ctx.out.int(deleted);
-    Ok(())
-}
-
-/// `UNLINK key [key …]`: DEL frees large values in the background as well.
-pub(crate) fn unlink(ctx: &mut Ctx<'_>) -> CommandResult {
-    del(ctx)
+    ctx.reply_int(deleted)
 }
 
 /// Deletes a key whose shard is locked, or which is the command's only key; returns whether it was there.
@@ -67,8 +61,7 @@ pub(crate) fn exists(ctx: &mut Ctx<'_>) -> CommandResult {
         let key = ctx.key(index);
         found += i64::from(inspect(ctx, &key, |_| ()).is_some());
     }
-    ctx.out.int(found);
-    Ok(())
+    ctx.reply_int(found)
 }
 
 /// `TOUCH key [key …]`
@@ -79,16 +72,14 @@ pub(crate) fn touch(ctx: &mut Ctx<'_>) -> CommandResult {
         let key = ctx.key(index);
         found += i64::from(ctx.commit.read(&key).is_some());
     }
-    ctx.out.int(found);
-    Ok(())
+    ctx.reply_int(found)
 }
 
 /// `TYPE key`
 pub(crate) fn type_(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let name = inspect(ctx, &key, |entry| entry.ty().name());
-    ctx.out.simple(name.unwrap_or("none"));
-    Ok(())
+    ctx.reply_simple(name.unwrap_or("none"))
 }
 
 /// Locks all arguments as keys if there are several; a single one is locked when it is touched.
@@ -99,6 +90,12 @@ fn lock_arguments(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.commit.lock_all(keys)?;
     }
     Ok(())
+}
+
+/// Locks keys of the present database together.
+pub(super) fn lock<'k, 'a: 'k>(ctx: &mut Ctx<'_>, keys: impl IntoIterator<Item = &'k Key<'a>>) -> CommandResult {
+    let db = ctx.commit.db();
+    Ok(ctx.commit.lock_all(keys.into_iter().map(|key| (db, key.hash)))?)
 }
 
 /// The result of `look` on a key's entry. Counts as a hit or a miss, but keeps the access clock.
@@ -132,8 +129,7 @@ pub(crate) fn rename(ctx: &mut Ctx<'_>) -> CommandResult {
 /// `RENAMENX key newkey`
 pub(crate) fn renamenx(ctx: &mut Ctx<'_>) -> CommandResult {
     let renamed = rename_generic(ctx, false)?;
-    ctx.out.int(i64::from(renamed));
-    Ok(())
+    ctx.reply_int(i64::from(renamed))
 }
 
 /// Renames the first key to the second; `overwrite`: the second may exist. Returns whether it did. Renaming a key to
@@ -183,8 +179,7 @@ pub(crate) fn copy(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(error::SAME_OBJECT.into());
     }
     let copied = copy_generic(ctx, &source, target_db, &target, replace)?;
-    ctx.out.int(i64::from(copied));
-    Ok(())
+    ctx.reply_int(i64::from(copied))
 }
 
 fn copy_generic(
@@ -228,8 +223,7 @@ pub(crate) fn move_(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let key = ctx.key(1);
     let moved = move_generic(ctx, &key, target_db)?;
-    ctx.out.int(i64::from(moved));
-    Ok(())
+    ctx.reply_int(i64::from(moved))
 }
 
 fn move_generic(ctx: &mut Ctx<'_>, key: &Key<'_>, target_db: u32) -> Result<bool, Stop> {
@@ -261,16 +255,18 @@ fn lock_across(ctx: &mut Ctx<'_>, source: &Key<'_>, target_db: u32, target: &Key
 }
 
 /// Argument `index` as the number of a database.
-fn db_argument(ctx: &Ctx<'_>, index: usize) -> Result<u32, CommandError> {
-    let number = parse_i64(ctx.arg(index)).ok_or(error::NOT_INTEGER)?;
-    let number = i32::try_from(number).map_err(|_| INT_OUT_OF_RANGE)?;
-    check_db(ctx, number)
+pub(super) fn db_argument(ctx: &Ctx<'_>, index: usize) -> Result<u32, CommandError> {
+    parse_db(ctx.arg(index), ctx.engine.keyspace.databases())
+}
+
+fn parse_db(text: &[u8], databases: usize) -> Result<u32, CommandError> {
+    let number = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    check_db(i32::try_from(number).map_err(|_| INT_OUT_OF_RANGE)?, databases)
 }
 
 /// A number as a database's number, if that database exists.
-pub(super) fn check_db(ctx: &Ctx<'_>, number: i32) -> Result<u32, CommandError> {
-    let db = u32::try_from(number).map_err(|_| error::DB_INDEX)?;
-    if (db as usize) < ctx.engine.keyspace.databases() { Ok(db) } else { Err(error::DB_INDEX) }
+fn check_db(number: i32, databases: usize) -> Result<u32, CommandError> {
+    u32::try_from(number).ok().filter(|&db| (db as usize) < databases).ok_or(error::DB_INDEX)
 }
 
 /// During a pause RANDOMKEY replies with an expired key after this many draws.
@@ -287,10 +283,7 @@ pub(crate) fn randomkey(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.expect_shards(0)?;
     let now_ms = ctx.now_ms();
     let is_paused = ctx.engine.pause(now_ms) != Pause::None || ctx.engine.replication.role.is_replica();
-    let Some(db) = ctx.engine.keyspace.db(ctx.commit.db() as usize) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(db) = ctx.engine.keyspace.db(ctx.commit.db() as usize) else { return ctx.reply_null() };
     let mut draws = 0;
     loop {
         let out = &mut *ctx.out;
@@ -344,8 +337,7 @@ pub(crate) fn dbsize(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.release();
     let db = ctx.engine.keyspace.db(ctx.commit.db() as usize);
     let keys = db.map_or(0, |db| db.len()).saturating_sub(count_hidden(ctx.engine).0);
-    ctx.out.int(keys as i64);
-    Ok(())
+    ctx.reply_int(keys as i64)
 }
 
 /// `OBJECT ENCODING key`
@@ -385,30 +377,22 @@ fn evicts_by_clock(ctx: &Ctx<'_>) -> bool {
 /// `OBJECT IDLETIME key`
 pub(crate) fn object_idletime(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else { return ctx.reply_null() };
     if is_lfu(ctx) {
         return Err(LFU_SELECTED.into());
     }
-    ctx.out.int(i64::from(clock::lru_idle_seconds(clock, ctx.now_ms())));
-    Ok(())
+    ctx.reply_int(i64::from(clock::lru_idle_seconds(clock, ctx.now_ms())))
 }
 
 /// `OBJECT FREQ key`
 pub(crate) fn object_freq(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(2);
-    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(clock) = inspect_object(ctx, &key, Entry::clock) else { return ctx.reply_null() };
     if !is_lfu(ctx) {
         return Err(LFU_NOT_SELECTED.into());
     }
     let decay_minutes = ctx.engine.settings.lfu_decay_minutes.load(Relaxed);
-    ctx.out.int(i64::from(clock::lfu_counter(clock, ctx.now_ms(), decay_minutes)));
-    Ok(())
+    ctx.reply_int(i64::from(clock::lfu_counter(clock, ctx.now_ms(), decay_minutes)))
 }
 
 pub(super) fn is_lfu(ctx: &Ctx<'_>) -> bool {
@@ -434,9 +418,19 @@ pub(crate) fn object_help(ctx: &mut Ctx<'_>) -> CommandResult {
         "HELP",
         "    Prints this help.",
     ];
-    ctx.out.array(LINES.len());
-    for line in LINES {
-        ctx.out.simple(line);
+    ctx.reply_lines(LINES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_number_is_checked_in_the_order_of_redis() {
+        assert_eq!(parse_db(b"15", 16), Ok(15));
+        assert_eq!(parse_db(b"16", 16), Err(error::DB_INDEX));
+        assert_eq!(parse_db(b"-1", 16), Err(error::DB_INDEX));
+        assert_eq!(parse_db(b"2147483648", 16), Err(INT_OUT_OF_RANGE));
+        assert_eq!(parse_db(b"one", 16), Err(error::NOT_INTEGER));
     }
-    Ok(())
 }

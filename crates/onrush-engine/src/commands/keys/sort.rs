@@ -7,6 +7,7 @@ use onrush_cluster::slots;
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, End, Hash, List, Type, ValueRef};
 
+use crate::command::Flags;
 use crate::commands::keys::work_on;
 use crate::commands::sets::replace_by_nothing;
 use crate::commit::Key;
@@ -46,7 +47,9 @@ fn may_read_all_keys(ctx: &Ctx<'_>) -> bool {
 }
 
 impl<'a> Options<'a> {
-    fn parse(ctx: &Ctx<'a>, may_store: bool) -> Result<Self, CommandError> {
+    /// Only SORT may store, not SORT_RO.
+    fn parse(ctx: &Ctx<'a>) -> Result<Self, CommandError> {
+        let may_store = ctx.command.flags.contains(Flags::WRITE);
         let mut options = Self::default();
         let mut rest = ctx.rest(2);
         while !rest.is_empty() {
@@ -99,18 +102,6 @@ impl<'a> Options<'a> {
     }
 }
 
-/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA] [STORE destination]`
-pub(crate) fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
-    let options = Options::parse(ctx, true)?;
-    run(ctx, &options)
-}
-
-/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA]`
-pub(crate) fn sort_ro(ctx: &mut Ctx<'_>) -> CommandResult {
-    let options = Options::parse(ctx, false)?;
-    run(ctx, &options)
-}
-
 const BY_ELSEWHERE: CommandError = CommandError::fixed(
     "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
 );
@@ -145,8 +136,11 @@ fn check_slots(ctx: &Ctx<'_>, options: &Options<'_>) -> Result<(), CommandError>
     }
 }
 
-fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
-    check_slots(ctx, options)?;
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern …]] [ASC | DESC] [ALPHA] [STORE destination]`,
+/// or SORT_RO.
+pub(crate) fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
+    let options = Options::parse(ctx)?;
+    check_slots(ctx, &options)?;
     let key = ctx.key(1);
     let target = options.store.map(|index| ctx.key(index));
     let db = ctx.commit.db();
@@ -161,7 +155,7 @@ fn run(ctx: &mut Ctx<'_>, options: &Options<'_>) -> CommandResult {
     if reads_others {
         ctx.commit.lock_keyspace()?;
     }
-    let (mut elements, ty) = elements(ctx, &key, options)?;
+    let (mut elements, ty) = elements(ctx, &key, &options)?;
     if !options.keeps_order_of(ty, ctx.in_script) {
         let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
         order(ctx, &mut elements, by, alpha, options.descending)?;

@@ -17,7 +17,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .keys(&[KeySpec::key("RO access"), KeySpec::unknown("RO access"), KeySpec::unknown("OW update")])
         .get_keys(sort_keys)
         .categories("not_of_group dangerous list set sortedset"),
-    Spec::generic("sort_ro", "7.0.0", -2, "readonly other_keys", sort::sort_ro)
+    Spec::generic("sort_ro", "7.0.0", -2, "readonly other_keys", sort::sort)
         .syntax("key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]")
         .summary("Sorts the elements of a list, set or sorted set.")
         .complexity("O(N + M log M), N elements, M of them returned")

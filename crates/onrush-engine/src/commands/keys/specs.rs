@@ -3,6 +3,7 @@
 use crate::command::key_spec::{BeginSearch, FindKeys};
 use crate::command::spec::{Group, KeySpec, Spec};
 use crate::commands::keys::{self, dump, expire, flush, migrate, scan};
+use crate::commands::strings::ExpiryUnit;
 
 /// The commands on keys of any type and on whole databases.
 pub(crate) static SPECS: &[Spec] = &[
@@ -12,7 +13,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .complexity("O(N), N the number of keys, and O(M) for a collection of M elements")
         .keys(&[KeySpec::keys("RM delete", 1, -1, 1)])
         .tips("request_policy:multi_shard response_policy:agg_sum"),
-    Spec::generic("unlink", "4.0.0", -2, "write fast", keys::unlink)
+    Spec::generic("unlink", "4.0.0", -2, "write fast", keys::del)
         .syntax("key [key ...]")
         .summary("Deletes keys; large values are freed in the background.")
         .complexity("O(1) per key; freeing takes O(M) in another thread, M the number of elements")
@@ -35,43 +36,43 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("key")
         .summary("Returns the type of a key's value.")
         .key("RO"),
-    Spec::generic("expire", "1.0.0", -3, "write fast short", expire::expire)
+    Spec::generic("expire", "1.0.0", -3, "write fast short", |ctx| expire::expire(ctx, ExpiryUnit::Ex))
         .syntax("key seconds [NX | XX | GT | LT]")
         .summary("Makes a key expire after some seconds.")
         .key("RW update")
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")]),
-    Spec::generic("pexpire", "2.6.0", -3, "write fast short", expire::pexpire)
+    Spec::generic("pexpire", "2.6.0", -3, "write fast short", |ctx| expire::expire(ctx, ExpiryUnit::Px))
         .syntax("key milliseconds [NX | XX | GT | LT]")
         .summary("Makes a key expire after some milliseconds.")
         .key("RW update")
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")]),
-    Spec::generic("expireat", "1.2.0", -3, "write fast short", expire::expireat)
+    Spec::generic("expireat", "1.2.0", -3, "write fast short", |ctx| expire::expire(ctx, ExpiryUnit::ExAt))
         .syntax("key unix-time-seconds [NX | XX | GT | LT]")
         .summary("Makes a key expire at a Unix time in seconds.")
         .key("RW update")
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")]),
-    Spec::generic("pexpireat", "2.6.0", -3, "write fast short", expire::pexpireat)
+    Spec::generic("pexpireat", "2.6.0", -3, "write fast short", |ctx| expire::expire(ctx, ExpiryUnit::PxAt))
         .syntax("key unix-time-milliseconds [NX | XX | GT | LT]")
         .summary("Makes a key expire at a Unix time in milliseconds.")
         .key("RW update")
         .history(&[("7.0.0", "Options `NX`, `XX`, `GT` and `LT`.")]),
-    Spec::generic("ttl", "1.0.0", 2, "readonly fast short", expire::ttl)
+    Spec::generic("ttl", "1.0.0", 2, "readonly fast short", |ctx| expire::ttl(ctx, ExpiryUnit::Ex))
         .syntax("key")
         .summary("Returns the seconds until a key expires.")
         .key("RO access")
         .tips("nondeterministic_output")
         .history(&[("2.8.0", "-2 for an absent key.")]),
-    Spec::generic("pttl", "2.6.0", 2, "readonly fast short", expire::pttl)
+    Spec::generic("pttl", "2.6.0", 2, "readonly fast short", |ctx| expire::ttl(ctx, ExpiryUnit::Px))
         .syntax("key")
         .summary("Returns the milliseconds until a key expires.")
         .key("RO access")
         .tips("nondeterministic_output")
         .history(&[("2.8.0", "-2 for an absent key.")]),
-    Spec::generic("expiretime", "7.0.0", 2, "readonly fast short", expire::expiretime)
+    Spec::generic("expiretime", "7.0.0", 2, "readonly fast short", |ctx| expire::ttl(ctx, ExpiryUnit::ExAt))
         .syntax("key")
         .summary("Returns the Unix time in seconds at which a key expires.")
         .key("RO access"),
-    Spec::generic("pexpiretime", "7.0.0", 2, "readonly fast short", expire::pexpiretime)
+    Spec::generic("pexpiretime", "7.0.0", 2, "readonly fast short", |ctx| expire::ttl(ctx, ExpiryUnit::PxAt))
         .syntax("key")
         .summary("Returns the Unix time in milliseconds at which a key expires.")
         .key("RO access"),

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use onrush_store::{End, List};
+use onrush_resp::parse_i64;
+use onrush_store::{CollectionType, End, List};
 
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
+use crate::command::Flags;
+use crate::commands::keys::lock;
 use crate::commands::lists::{end_argument, pop_event, pop_to_reply, push_event, reply_element};
-use crate::commands::sets::delete_empty;
+use crate::commands::sets::delete_emptied;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
@@ -33,8 +36,7 @@ pub(crate) fn rpoplpush(ctx: &mut Ctx<'_>) -> CommandResult {
 /// was one.
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Stop> {
     let (source, target) = (ctx.key(1), ctx.key(2));
-    let db = ctx.commit.db();
-    ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
+    lock(ctx, [&source, &target])?;
     let limits = ctx.engine.settings.encodings.list();
     let Some(list) = ctx.commit.look_as::<List>(&source)? else { return Ok(false) };
     let Some(element) = list.peek(from).map(|element| element.as_bytes().to_vec()) else { return Ok(false) };
@@ -53,9 +55,7 @@ fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool, Stop> {
     ctx.out.bulk(&element);
     ctx.changed(EventClass::List, push_event(to), target.bytes);
     ctx.changed_too(EventClass::List, pop_event(from), source.bytes);
-    if emptied {
-        delete_empty(ctx, &source);
-    }
+    delete_emptied(ctx, &source, emptied);
     Ok(true)
 }
 
@@ -80,8 +80,7 @@ fn move_or_wait(ctx: &mut Ctx<'_>, from: End, to: End, deadline_ms: Option<i64>)
     }
     if ctx.session.deny_blocking {
         // Unlike other commands, and unlike its own timeout, this is not a null array.
-        ctx.out.null();
-        return Ok(());
+        return ctx.reply_null();
     }
     wait(ctx, 1..2, WaitsFor::List, deadline_ms)
 }
@@ -97,21 +96,12 @@ pub(crate) fn wait(
     ctx.block(Block { keys, waits_for, deadline_ms, on_timeout, instead: Vec::new() })
 }
 
-/// `BLPOP key [key …] timeout`
-pub(crate) fn blpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop_or_wait(ctx, End::Front)
-}
-
-/// `BRPOP key [key …] timeout`
-pub(crate) fn brpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop_or_wait(ctx, End::Back)
-}
-
-fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
+/// `BLPOP key [key …] timeout`, or BRPOP.
+pub(super) fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let last = ctx.argc() - 1;
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last)?;
-    let Some(key) = first_list(ctx, &keys)? else {
+    let Some(key) = first_key::<List>(ctx, &keys)? else {
         return wait(ctx, 1..last, WaitsFor::List, deadline_ms);
     };
     let limits = ctx.engine.settings.encodings.list();
@@ -127,24 +117,24 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     }
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
     ctx.log_instead(&[if end == End::Front { b"LPOP" } else { b"RPOP" }, key.bytes]);
-    if emptied {
-        delete_empty(ctx, &key);
-    }
+    delete_emptied(ctx, &key, emptied);
     Ok(())
 }
 
 /// Locks the keys among some arguments together.
 pub(crate) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<Vec<Key<'a>>, Stop> {
-    let db = ctx.commit.db();
     let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    lock(ctx, &keys)?;
     Ok(keys)
 }
 
-/// The first existing key, which must be a list.
-fn first_list<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
+/// The first existing key, which must have this type.
+pub(crate) fn first_key<'a, T: CollectionType>(
+    ctx: &mut Ctx<'_>,
+    keys: &[Key<'a>],
+) -> Result<Option<Key<'a>>, CommandError> {
     for key in keys {
-        if ctx.commit.look_as::<List>(key)?.is_some() {
+        if ctx.commit.look_as::<T>(key)?.is_some() {
             return Ok(Some(*key));
         }
     }
@@ -171,11 +161,7 @@ impl PopArguments {
         at: usize,
         is_word: impl Fn(&Ctx<'_>, usize) -> bool,
     ) -> Result<Self, CommandError> {
-        let positive = |index, text| {
-            let number = ctx.int_or(index, CommandError::fixed(text))?;
-            usize::try_from(number).ok().filter(|&number| number > 0).ok_or(CommandError::fixed(text))
-        };
-        let len = positive(at, "ERR numkeys should be greater than 0")?;
+        let len = positive(ctx, at, CommandError::fixed("ERR numkeys should be greater than 0"))?;
         let word = (at + 1).checked_add(len).filter(|&word| word < ctx.argc()).ok_or(error::SYNTAX)?;
         if !is_word(ctx, word) {
             return Err(error::SYNTAX);
@@ -186,36 +172,45 @@ impl PopArguments {
             if count.is_some() || !rest.take_with("COUNT", 1) {
                 return Err(error::SYNTAX);
             }
-            count = Some(positive(rest.next_index(), "ERR count should be greater than 0")?);
+            let bad_count = CommandError::fixed("ERR count should be greater than 0");
+            count = Some(positive(ctx, rest.next_index(), bad_count)?);
         }
         Ok(Self { keys: at + 1..word, word, count: count.unwrap_or(1) })
     }
 }
 
-/// `LMPOP numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
-pub(crate) fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let arguments = PopArguments::parse(ctx, 1, |ctx, index| end_argument(ctx, index).is_ok())?;
-    let keys = lock_keys(ctx, arguments.keys.clone())?;
-    if !pop_first(ctx, &arguments, &keys)? {
-        ctx.out.null_array();
-    }
-    Ok(())
+/// Argument `index` as a number of at least 1; anything else is this error.
+pub(crate) fn positive(ctx: &Ctx<'_>, index: usize, error: CommandError) -> Result<usize, CommandError> {
+    parse_i64(ctx.arg(index)).and_then(|number| usize::try_from(number).ok()).filter(|&number| number > 0).ok_or(error)
 }
 
-/// `BLMPOP timeout numkeys key [key …] <LEFT | RIGHT> [COUNT count]`
-pub(crate) fn blmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let arguments = PopArguments::parse(ctx, 2, |ctx, index| end_argument(ctx, index).is_ok())?;
-    let deadline_ms = ctx.deadline_from_seconds(1)?;
+/// `LMPOP numkeys key [key …] <LEFT | RIGHT> [COUNT count]`, or BLMPOP.
+pub(crate) fn lmpop(ctx: &mut Ctx<'_>) -> CommandResult {
+    pop_several(ctx, WaitsFor::List, |ctx, index| end_argument(ctx, index).is_ok(), pop_first)
+}
+
+/// Reads [`PopArguments`], behind a timeout if the command may wait, and pops from the first key of them that is there.
+/// `pop_first` returns whether any is; then it has replied.
+pub(crate) fn pop_several(
+    ctx: &mut Ctx<'_>,
+    waits_for: WaitsFor,
+    is_word: impl Fn(&Ctx<'_>, usize) -> bool,
+    pop_first: impl Fn(&mut Ctx<'_>, &PopArguments, &[Key<'_>]) -> Result<bool, CommandError>,
+) -> CommandResult {
+    let may_wait = ctx.command.flags.contains(Flags::BLOCKING);
+    let arguments = PopArguments::parse(ctx, if may_wait { 2 } else { 1 }, is_word)?;
+    let deadline_ms = if may_wait { ctx.deadline_from_seconds(1)? } else { None };
     let keys = lock_keys(ctx, arguments.keys.clone())?;
-    if !pop_first(ctx, &arguments, &keys)? {
-        wait(ctx, arguments.keys, WaitsFor::List, deadline_ms)?;
+    match pop_first(ctx, &arguments, &keys)? {
+        true => Ok(()),
+        false if may_wait => wait(ctx, arguments.keys, waits_for, deadline_ms),
+        false => ctx.reply_null_array(),
     }
-    Ok(())
 }
 
 fn pop_first(ctx: &mut Ctx<'_>, arguments: &PopArguments, keys: &[Key<'_>]) -> Result<bool, CommandError> {
     let end = end_argument(ctx, arguments.word)?;
-    let Some(key) = first_list(ctx, keys)? else { return Ok(false) };
+    let Some(key) = first_key::<List>(ctx, keys)? else { return Ok(false) };
     ctx.out.array(2);
     ctx.out.bulk(key.bytes);
     let count = pop_to_reply(ctx, &key, end, arguments.count);

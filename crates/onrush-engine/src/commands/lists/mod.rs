@@ -8,7 +8,7 @@ use std::ops::Range;
 use onrush_resp::Reply;
 use onrush_store::{Element, End, List};
 
-use crate::commands::sets::delete_empty;
+use crate::commands::sets::delete_emptied;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -20,13 +20,7 @@ const INDEX_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR index out of r
 /// # Errors
 /// `ERR syntax error`
 pub(super) fn end_argument(ctx: &Ctx<'_>, index: usize) -> Result<End, CommandError> {
-    if ctx.is(index, "LEFT") {
-        Ok(End::Front)
-    } else if ctx.is(index, "RIGHT") {
-        Ok(End::Back)
-    } else {
-        Err(error::SYNTAX)
-    }
+    Ok(if ctx.is_first(index, "LEFT", "RIGHT")? { End::Front } else { End::Back })
 }
 
 pub(super) fn push_event(end: End) -> &'static str {
@@ -45,16 +39,7 @@ pub(super) fn reply_element(out: &mut Reply, element: Element<'_>) {
     }
 }
 
-/// `LPUSH key element [element …]`
-pub(crate) fn lpush(ctx: &mut Ctx<'_>) -> CommandResult {
-    push(ctx, End::Front)
-}
-
-/// `RPUSH key element [element …]`
-pub(crate) fn rpush(ctx: &mut Ctx<'_>) -> CommandResult {
-    push(ctx, End::Back)
-}
-
+/// `LPUSH key element [element …]`, or RPUSH.
 #[inline]
 fn push(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let key = ctx.key(1);
@@ -67,39 +52,19 @@ fn push(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let len = list.len();
     drop(entry);
     ctx.changed(EventClass::List, push_event(end), key.bytes);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
-/// `LPUSHX key element [element …]`
-pub(crate) fn lpushx(ctx: &mut Ctx<'_>) -> CommandResult {
-    pushx(ctx, End::Front)
-}
-
-/// `RPUSHX key element [element …]`
-pub(crate) fn rpushx(ctx: &mut Ctx<'_>) -> CommandResult {
-    pushx(ctx, End::Back)
-}
-
+/// `LPUSHX key element [element …]`, or RPUSHX.
 fn pushx(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let key = ctx.key(1);
     if ctx.commit.write_as::<List>(&key)?.is_none() {
-        ctx.out.int(0);
-        return Ok(());
+        return ctx.reply_int(0);
     }
     push(ctx, end)
 }
 
-/// `LPOP key [count]`
-pub(crate) fn lpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop(ctx, End::Front)
-}
-
-/// `RPOP key [count]`
-pub(crate) fn rpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop(ctx, End::Back)
-}
-
+/// `LPOP key [count]`, or RPOP.
 #[inline]
 fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     if ctx.argc() > 2 {
@@ -107,10 +72,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     }
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
-    let Some(mut entry) = ctx.commit.write_as::<List>(&key)? else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(mut entry) = ctx.commit.write_as::<List>(&key)? else { return ctx.reply_null() };
     let list: &mut List = &mut entry;
     if let Some(element) = list.peek(end) {
         reply_element(ctx.out, element);
@@ -119,9 +81,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     let emptied = list.is_empty();
     drop(entry);
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
-    if emptied {
-        delete_empty(ctx, &key);
-    }
+    delete_emptied(ctx, &key, emptied);
     Ok(())
 }
 
@@ -131,15 +91,12 @@ fn pop_many(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     }
     let count = usize::try_from(ctx.int_or(2, error::NOT_POSITIVE)?).map_err(|_| error::NOT_POSITIVE)?;
     let key = ctx.key(1);
-    let Some(list) = ctx.commit.write_as::<List>(&key)? else {
-        ctx.out.null_array();
-        return Ok(());
-    };
-    if list.is_empty() || count == 0 {
-        ctx.out.array(0);
-        return Ok(());
-    }
+    let Some(list) = ctx.commit.write_as::<List>(&key)? else { return ctx.reply_null_array() };
+    let has_none = list.is_empty() || count == 0;
     drop(list);
+    if has_none {
+        return ctx.reply_empty();
+    }
     pop_to_reply(ctx, &key, end, count);
     Ok(())
 }
@@ -159,9 +116,7 @@ pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: us
     let emptied = list.is_empty();
     drop(list);
     ctx.changed(EventClass::List, pop_event(end), key.bytes);
-    if emptied {
-        delete_empty(ctx, key);
-    }
+    delete_emptied(ctx, key, emptied);
     count
 }
 
@@ -169,8 +124,7 @@ pub(super) fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, end: End, count: us
 pub(crate) fn llen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<List>(&key)?.map_or(0, List::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// The elements from `start` to `stop` of `len`; negative positions count from the end.
@@ -185,10 +139,7 @@ pub(super) fn clamp_range(start: i64, stop: i64, len: usize) -> Range<usize> {
 pub(crate) fn lrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
-    let Some(list) = ctx.commit.read_as::<List>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let Some(list) = ctx.commit.read_as::<List>(&key)? else { return ctx.reply_empty() };
     let range = clamp_range(start, stop, list.len());
     ctx.out.array(range.len());
     if !range.is_empty() {
@@ -206,10 +157,7 @@ fn position(index: i64, len: usize) -> Option<usize> {
 /// `LINDEX key index`
 pub(crate) fn lindex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let Some(list) = ctx.commit.read_as::<List>(&key)? else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(list) = ctx.commit.read_as::<List>(&key)? else { return ctx.reply_null() };
     let index = onrush_resp::parse_i64(ctx.argv.get(2)).ok_or(error::NOT_INTEGER)?;
     match position(index, list.len()).and_then(|index| list.get(index)) {
         Some(element) => reply_element(ctx.out, element),
@@ -229,35 +177,26 @@ pub(crate) fn lset(ctx: &mut Ctx<'_>) -> CommandResult {
     list.set(index, ctx.argv.get(3), &limits);
     drop(list);
     ctx.changed(EventClass::List, "lset", key.bytes);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `LINSERT key <BEFORE | AFTER> pivot element`
 pub(crate) fn linsert(ctx: &mut Ctx<'_>) -> CommandResult {
-    let behind = match (ctx.is(2, "BEFORE"), ctx.is(2, "AFTER")) {
-        (true, _) => 0,
-        (_, true) => 1,
-        _ => return Err(error::SYNTAX.into()),
-    };
+    let behind = usize::from(ctx.is_first(2, "AFTER", "BEFORE")?);
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
-    let Some(mut list) = ctx.commit.write_as::<List>(&key)? else {
-        ctx.out.int(0);
-        return Ok(());
-    };
+    let Some(mut list) = ctx.commit.write_as::<List>(&key)? else { return ctx.reply_int(0) };
     let pivot = ctx.argv.get(3);
     let Some(index) = list.iter().position(|element| element.as_bytes() == pivot) else {
         list.expect_one_more(ctx.argv.get(4), &limits);
-        ctx.out.int(-1);
-        return Ok(());
+        drop(list);
+        return ctx.reply_int(-1);
     };
     list.insert(index + behind, ctx.argv.get(4), &limits);
     let len = list.len();
     drop(list);
     ctx.changed(EventClass::List, "linsert", key.bytes);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// `LREM key count element`
@@ -275,11 +214,8 @@ pub(crate) fn lrem(ctx: &mut Ctx<'_>) -> CommandResult {
     if removed > 0 {
         ctx.changed(EventClass::List, "lrem", key.bytes);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.int(removed as i64);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_int(removed as i64)
 }
 
 /// `LTRIM key start stop`
@@ -287,10 +223,7 @@ pub(crate) fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, stop) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
     let limits = ctx.engine.settings.encodings.list();
-    let Some(mut list) = ctx.commit.write_as::<List>(&key)? else {
-        ctx.out.ok();
-        return Ok(());
-    };
+    let Some(mut list) = ctx.commit.write_as::<List>(&key)? else { return ctx.reply_ok() };
     let range = clamp_range(start, stop, list.len());
     let emptied = range.is_empty();
     if !emptied {
@@ -298,11 +231,8 @@ pub(crate) fn ltrim(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     drop(list);
     ctx.changed(EventClass::List, "ltrim", key.bytes);
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.ok();
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_ok()
 }
 
 /// The options of LPOS.

@@ -1,26 +1,28 @@
 //! Rows of the command table: the list commands.
 
+use onrush_store::End;
+
 use crate::command::spec::{KeySpec, Spec};
 use crate::commands::lists::{self, blocking};
 
 /// The list commands.
 pub(crate) static SPECS: &[Spec] = &[
-    Spec::list("lpush", "1.0.0", -3, "write denyoom fast short", lists::lpush)
+    Spec::list("lpush", "1.0.0", -3, "write denyoom fast short", |ctx| lists::push(ctx, End::Front))
         .syntax("key element [element ...]")
         .summary("Adds elements at the left end of a list; the list is made if it is not there.")
         .complexity("O(N) for N elements")
         .key("RW insert"),
-    Spec::list("rpush", "1.0.0", -3, "write denyoom fast short", lists::rpush)
+    Spec::list("rpush", "1.0.0", -3, "write denyoom fast short", |ctx| lists::push(ctx, End::Back))
         .syntax("key element [element ...]")
         .summary("Adds elements at the right end of a list; the list is made if it is not there.")
         .complexity("O(N) for N elements")
         .key("RW insert"),
-    Spec::list("lpushx", "2.2.0", -3, "write denyoom fast short", lists::lpushx)
+    Spec::list("lpushx", "2.2.0", -3, "write denyoom fast short", |ctx| lists::pushx(ctx, End::Front))
         .syntax("key element [element ...]")
         .summary("Adds elements at the left end of a list that is there.")
         .complexity("O(N) for N elements")
         .key("RW insert"),
-    Spec::list("rpushx", "2.2.0", -3, "write denyoom fast short", lists::rpushx)
+    Spec::list("rpushx", "2.2.0", -3, "write denyoom fast short", |ctx| lists::pushx(ctx, End::Back))
         .syntax("key element [element ...]")
         .summary("Adds elements at the right end of a list that is there.")
         .complexity("O(N) for N elements")
@@ -44,12 +46,12 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("key")
         .summary("Returns the number of elements of a list.")
         .key("RO"),
-    Spec::list("lpop", "1.0.0", -2, "write fast short", lists::lpop)
+    Spec::list("lpop", "1.0.0", -2, "write fast short", |ctx| lists::pop(ctx, End::Front))
         .syntax("key [count]")
         .summary("Removes elements from the left end of a list and returns them.")
         .complexity("O(N) for N elements")
         .key("RW access delete"),
-    Spec::list("rpop", "1.0.0", -2, "write fast short", lists::rpop)
+    Spec::list("rpop", "1.0.0", -2, "write fast short", |ctx| lists::pop(ctx, End::Back))
         .syntax("key [count]")
         .summary("Removes elements from the right end of a list and returns them.")
         .complexity("O(N) for N elements")
@@ -88,12 +90,12 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Pops elements from the first list that is there.")
         .complexity("O(N+M), N the keys, M the elements returned")
         .keys(&[KeySpec::numkeys("RW access delete", 1)]),
-    Spec::list("blpop", "2.0.0", -3, "write blocking", blocking::blpop)
+    Spec::list("blpop", "2.0.0", -3, "write blocking", |ctx| blocking::pop_or_wait(ctx, End::Front))
         .syntax("key [key ...] timeout")
         .summary("Pops from the left end of the first list that is there, or waits for one.")
         .complexity("O(N) for N keys")
         .keys(&[KeySpec::keys("RW access delete", 1, -2, 1)]),
-    Spec::list("brpop", "2.0.0", -3, "write blocking", blocking::brpop)
+    Spec::list("brpop", "2.0.0", -3, "write blocking", |ctx| blocking::pop_or_wait(ctx, End::Back))
         .syntax("key [key ...] timeout")
         .summary("Pops from the right end of the first list that is there, or waits for one.")
         .complexity("O(N) for N keys")
@@ -107,7 +109,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Moves an element from the right end of a list to the left end of another, or waits for one.")
         .keys(&[KeySpec::key("RW access delete"), KeySpec::keys("RW insert", 2, 0, 1)])
         .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
-    Spec::list("blmpop", "7.0.0", -5, "write blocking", blocking::blmpop)
+    Spec::list("blmpop", "7.0.0", -5, "write blocking", blocking::lmpop)
         .syntax("timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]")
         .summary("Pops elements from the first list that is there, or waits for one.")
         .complexity("O(N+M), N the keys, M the elements returned")

@@ -5,22 +5,11 @@ pub(crate) mod specs;
 use onrush_resp::Reply;
 
 use crate::clients::session::States;
-use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
-use crate::error::{self, CommandError};
+use crate::error::CommandError;
 use crate::formats::glob::{glob_match, match_work, widened_len};
 use crate::messages::kind::Kind;
 use crate::messages::subscriptions::Subscriptions;
-
-/// `SUBSCRIBE channel [channel ...]`
-pub(crate) fn subscribe(ctx: &mut Ctx<'_>) -> CommandResult {
-    subscribe_generic(ctx, Kind::Channel)
-}
-
-/// `PSUBSCRIBE pattern [pattern ...]`
-pub(crate) fn psubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
-    subscribe_generic(ctx, Kind::Pattern)
-}
 
 const NO_SSUBSCRIBE: CommandError = CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
 
@@ -29,25 +18,11 @@ pub(crate) fn ssubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.session.deny_blocking {
         return Err(NO_SSUBSCRIBE.into());
     }
-    subscribe_generic(ctx, Kind::Shard)
+    subscribe(ctx, Kind::Shard)
 }
 
-/// `UNSUBSCRIBE [channel [channel ...]]`
-pub(crate) fn unsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
-    unsubscribe_generic(ctx, Kind::Channel)
-}
-
-/// `PUNSUBSCRIBE [pattern [pattern ...]]`
-pub(crate) fn punsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
-    unsubscribe_generic(ctx, Kind::Pattern)
-}
-
-/// `SUNSUBSCRIBE [shardchannel [shardchannel ...]]`
-pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>) -> CommandResult {
-    unsubscribe_generic(ctx, Kind::Shard)
-}
-
-fn subscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+/// `SUBSCRIBE channel [channel ...]`, or one of its relatives.
+fn subscribe(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     let engine = ctx.engine;
     for index in 1..ctx.argc() {
         let name = ctx.arg(index);
@@ -80,7 +55,8 @@ fn end_if_denied(ctx: &mut Ctx<'_>, kind: Kind) {
     }
 }
 
-fn unsubscribe_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+/// `UNSUBSCRIBE [channel [channel ...]]`, or one of its relatives.
+fn unsubscribe(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     let word = kind.unsubscribed();
     if ctx.argc() > 1 {
         for index in 1..ctx.argc() {
@@ -132,38 +108,19 @@ fn confirm(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     encode(ctx.out);
 }
 
-/// `PUBLISH channel message`
-pub(crate) fn publish(ctx: &mut Ctx<'_>) -> CommandResult {
-    publish_generic(ctx, Kind::Channel)
-}
-
-/// `SPUBLISH shardchannel message`
-pub(crate) fn spublish(ctx: &mut Ctx<'_>) -> CommandResult {
-    publish_generic(ctx, Kind::Shard)
-}
-
-fn publish_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+/// `PUBLISH channel message`, or SPUBLISH.
+fn publish(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     if kind == Kind::Channel {
         ctx.expect_work(ctx.engine.messages.match_work(ctx.arg(1)))?;
     }
     let receivers = ctx.commit.publish(kind, ctx.arg(1), ctx.arg(2), ctx.argv.owned(2));
-    ctx.out.int(receivers as i64);
-    Ok(())
+    ctx.reply_int(receivers as i64)
 }
 
-/// `PUBSUB CHANNELS [pattern]`
-pub(crate) fn pubsub_channels(ctx: &mut Ctx<'_>) -> CommandResult {
-    list_generic(ctx, Kind::Channel)
-}
-
-/// `PUBSUB SHARDCHANNELS [pattern]`
-pub(crate) fn pubsub_shardchannels(ctx: &mut Ctx<'_>) -> CommandResult {
-    list_generic(ctx, Kind::Shard)
-}
-
-fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+/// `PUBSUB CHANNELS [pattern]`, or SHARDCHANNELS.
+fn list(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(wrong_subcommand(ctx).into());
+        return Err(ctx.wrong_subcommand().into());
     }
     let pattern = (ctx.argc() == 3).then(|| ctx.arg(2));
     let mut found = ctx.engine.messages.all(kind);
@@ -178,17 +135,8 @@ fn list_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     Ok(())
 }
 
-/// `PUBSUB NUMSUB [channel [channel ...]]`
-pub(crate) fn pubsub_numsub(ctx: &mut Ctx<'_>) -> CommandResult {
-    count_generic(ctx, Kind::Channel)
-}
-
-/// `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
-pub(crate) fn pubsub_shardnumsub(ctx: &mut Ctx<'_>) -> CommandResult {
-    count_generic(ctx, Kind::Shard)
-}
-
-fn count_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
+/// `PUBSUB NUMSUB [channel [channel ...]]`, or SHARDNUMSUB.
+fn count(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
     ctx.out.array((ctx.argc() - 2) * 2);
     for index in 2..ctx.argc() {
         ctx.out.bulk(ctx.arg(index));
@@ -199,20 +147,5 @@ fn count_generic(ctx: &mut Ctx<'_>, kind: Kind) -> CommandResult {
 
 /// `PUBSUB NUMPAT`
 pub(crate) fn pubsub_numpat(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(ctx.engine.messages.len(Kind::Pattern) as i64);
-    Ok(())
-}
-
-/// `PUBSUB HELP`
-pub(crate) fn pubsub_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
-}
-
-/// The error of a subcommand that takes fewer arguments than it got.
-fn wrong_subcommand(ctx: &Ctx<'_>) -> CommandError {
-    let name = error::quoted(ctx.arg(1));
-    CommandError::bytes(
-        [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try PUBSUB HELP."].concat(),
-    )
+    ctx.reply_int(ctx.engine.messages.len(Kind::Pattern) as i64)
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_lua::Registered;
 
 use crate::batch::argv::Argv;
-use crate::command::replies;
-use crate::commands::scripting::{kill, number_of_keys, run_with_host};
+use crate::commands::reply::Fields;
+use crate::commands::scripting::{number_of_keys, run_with_host};
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError};
 use crate::formats::glob::glob_match;
@@ -74,8 +74,7 @@ pub(crate) fn function_load(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.changed_keyspace(1);
     // The server that executes the log may already have the library.
     ctx.log_instead(&[b"FUNCTION", b"LOAD", b"REPLACE", text]);
-    ctx.out.bulk(&name);
-    Ok(())
+    ctx.reply_bulk(&name)
 }
 
 /// `FUNCTION DELETE library-name`
@@ -85,8 +84,7 @@ pub(crate) fn function_delete(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(NO_LIBRARY.into());
     }
     log_all(ctx);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Takes the whole keyspace until this command has its place in the log: so changes of libraries are executed and
@@ -112,7 +110,7 @@ fn dump_all(ctx: &Ctx<'_>) -> Vec<u8> {
 /// `FUNCTION FLUSH [ASYNC | SYNC]`
 pub(crate) fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 {
-        return Err(wrong_number(ctx).into());
+        return Err(ctx.wrong_subcommand().into());
     }
     if ctx.argc() == 3 && !ctx.is(2, "SYNC") && !ctx.is(2, "ASYNC") {
         return Err(FLUSH_OPTION.into());
@@ -120,8 +118,7 @@ pub(crate) fn function_flush(ctx: &mut Ctx<'_>) -> CommandResult {
     in_one_order(ctx)?;
     ctx.engine.scripts.libraries.clear();
     ctx.changed_keyspace(1);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// An error that ends with the argument the client sent; line ends at its end are left out.
@@ -129,12 +126,6 @@ fn quoting(text: &str, arg: &[u8]) -> CommandError {
     let arg = error::quoted(arg);
     let len = arg.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
     CommandError::bytes([text.as_bytes(), &arg[..len]].concat())
-}
-
-/// The error for too many arguments of a subcommand.
-fn wrong_number(ctx: &Ctx<'_>) -> CommandError {
-    let word = String::from_utf8_lossy(ctx.arg(1));
-    CommandError::text(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try FUNCTION HELP."))
 }
 
 /// `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`
@@ -158,16 +149,13 @@ pub(crate) fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.array(libraries.len());
     for library in libraries {
         ctx.out.map(if with_code { 4 } else { 3 });
-        ctx.out.bulk(b"library_name");
-        ctx.out.bulk(&library.name);
-        ctx.out.bulk(b"engine");
-        ctx.out.bulk(b"LUA");
+        ctx.out.bulk_field("library_name", &library.name);
+        ctx.out.bulk_field("engine", "LUA");
         ctx.out.bulk(b"functions");
         ctx.out.array(library.functions.len());
         library.functions.iter().for_each(|function| describe(ctx, function));
         if with_code {
-            ctx.out.bulk(b"library_code");
-            ctx.out.bulk(&library.text);
+            ctx.out.bulk_field("library_code", &library.text);
         }
     }
     Ok(())
@@ -175,8 +163,7 @@ pub(crate) fn function_list(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn describe(ctx: &mut Ctx<'_>, function: &Registered) {
     ctx.out.map(3);
-    ctx.out.bulk(b"name");
-    ctx.out.bulk(&function.name);
+    ctx.out.bulk_field("name", &function.name);
     ctx.out.bulk(b"description");
     match &function.description {
         Some(description) => ctx.out.bulk(description),
@@ -195,13 +182,11 @@ pub(crate) fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.engine.scripts.running.what() {
         Some(what) => {
             ctx.out.map(3);
-            ctx.out.bulk(b"name");
-            ctx.out.bulk(what.function.as_deref().unwrap_or_default());
+            ctx.out.bulk_field("name", what.function.as_deref().unwrap_or_default());
             ctx.out.bulk(b"command");
             ctx.out.array(what.command.len());
             what.command.iter().for_each(|arg| ctx.out.bulk(arg));
-            ctx.out.bulk(b"duration_ms");
-            ctx.out.int((ctx.engine.clock.now() - what.started).as_millis() as i64);
+            ctx.out.int_field("duration_ms", (ctx.engine.clock.now() - what.started).as_millis() as i64);
         }
         None => ctx.out.null(),
     }
@@ -209,18 +194,15 @@ pub(crate) fn function_stats(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.out.map(1);
     ctx.out.bulk(b"LUA");
     ctx.out.map(2);
-    ctx.out.bulk(b"libraries_count");
-    ctx.out.int(libraries as i64);
-    ctx.out.bulk(b"functions_count");
-    ctx.out.int(functions as i64);
+    ctx.out.int_field("libraries_count", libraries as i64);
+    ctx.out.int_field("functions_count", functions as i64);
     Ok(())
 }
 
 /// `FUNCTION DUMP`
 pub(crate) fn function_dump(ctx: &mut Ctx<'_>) -> CommandResult {
     let payload = dump_all(ctx);
-    ctx.out.bulk(&payload);
-    Ok(())
+    ctx.reply_bulk(&payload)
 }
 
 /// `FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]`
@@ -231,7 +213,7 @@ pub(crate) fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
         4 if ctx.is(3, "REPLACE") => Policy::Replace,
         4 if ctx.is(3, "FLUSH") => Policy::Flush,
         4 => return Err(BAD_POLICY.into()),
-        _ => return Err(wrong_number(ctx).into()),
+        _ => return Err(ctx.wrong_subcommand().into()),
     };
     let (texts, bad) = restore(ctx.arg(2)).map_err(unreadable)?;
     ctx.leave_worker()?;
@@ -254,8 +236,7 @@ pub(crate) fn function_restore(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     present.add(libraries, policy)?;
     log_all(ctx);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn unreadable(bad: Bad) -> CommandError {
@@ -265,15 +246,4 @@ fn unreadable(bad: Bad) -> CommandError {
         Bad::PreGa => PRE_GA,
         Bad::Text => BAD_TEXT,
     }
-}
-
-/// `FUNCTION KILL`: works as SCRIPT KILL does.
-pub(crate) fn function_kill(ctx: &mut Ctx<'_>) -> CommandResult {
-    kill(ctx, true)
-}
-
-/// `FUNCTION HELP`
-pub(crate) fn function_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Rows of the command table: functions.
 
 use crate::command::spec::{Group, KeySpec, Spec};
-use crate::commands::scripting::functions;
 use crate::commands::scripting::specs::{PROGRAM, READING_PROGRAM};
+use crate::commands::scripting::{self, functions};
 
 /// The commands about functions.
 pub(crate) static SPECS: &[Spec] = &[
@@ -51,9 +51,8 @@ static FUNCTION: &[Spec] = &[
         .summary("Deletes all libraries.")
         .complexity("O(N), N the number of functions")
         .tips("request_policy:all_shards response_policy:all_succeeded"),
-    Spec::scripting("kill", "7.0.0", 2, "noscript allow_busy", functions::function_kill)
+    Spec::scripting("kill", "7.0.0", 2, "noscript allow_busy", |ctx| scripting::kill(ctx, true))
         .summary("Ends the function that runs.")
         .tips("request_policy:all_shards response_policy:one_succeeded"),
-    Spec::scripting("help", "7.0.0", 2, "loading stale", functions::function_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Scripting, "7.0.0"),
 ];

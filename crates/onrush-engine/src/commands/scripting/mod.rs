@@ -12,7 +12,6 @@ use onrush_resp::{Reply, parse_i64};
 use crate::batch::argv::Argv;
 use crate::batch::execute::count_earlier;
 use crate::blocking::waiter::OnTimeout;
-use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx, Engine};
 use crate::error::{self, CommandError, Stop};
 use crate::messages::show::show_script;
@@ -218,8 +217,7 @@ pub(crate) fn script_load(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = ctx.arg(2);
     let sha = sha1_hex(text);
     add(ctx, sha, text, true)?;
-    ctx.out.bulk(&sha);
-    Ok(())
+    ctx.reply_bulk(&sha)
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`
@@ -239,16 +237,10 @@ pub(crate) fn script_flush(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(FLUSH_OPTION.into());
     }
     ctx.engine.scripts.cache.clear();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
-/// `SCRIPT KILL`
-pub(crate) fn script_kill(ctx: &mut Ctx<'_>) -> CommandResult {
-    kill(ctx, false)
-}
-
-/// Ends the busy script or, if `function`, the busy function. The client gets its reply when that has ended.
+/// `SCRIPT KILL`, `FUNCTION KILL`: ends the busy script or, if `function`, the busy function. The client gets its reply when that has ended.
 pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
     let engine = ctx.engine;
     let waits = engine.offload.is_there() && !ctx.session.deny_blocking;
@@ -265,14 +257,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, function: bool) -> CommandResult {
 /// `SCRIPT DEBUG <YES | SYNC | NO>`
 pub(crate) fn script_debug(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is(2, "NO") {
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     Err(if ctx.is(2, "YES") || ctx.is(2, "SYNC") { NO_DEBUGGER.into() } else { DEBUG_MODE.into() })
-}
-
-/// `SCRIPT HELP`
-pub(crate) fn script_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
 }

@@ -52,12 +52,11 @@ static SCRIPT: &[Spec] = &[
         .complexity("O(N), N the number of scripts")
         .tips("request_policy:all_nodes response_policy:all_succeeded")
         .history(&[("6.2.0", "Modifiers `ASYNC` and `SYNC`.")]),
-    Spec::scripting("kill", "2.6.0", 2, "noscript allow_busy", scripting::script_kill)
+    Spec::scripting("kill", "2.6.0", 2, "noscript allow_busy", |ctx| scripting::kill(ctx, false))
         .summary("Ends the script that runs.")
         .tips("request_policy:all_shards response_policy:one_succeeded"),
     Spec::scripting("debug", "3.2.0", 3, "noscript", scripting::script_debug)
         .syntax("<YES | SYNC | NO>")
         .summary("Is there for clients that ask; there is no debugger."),
-    Spec::scripting("help", "5.0.0", 2, "loading stale", scripting::script_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Scripting, "5.0.0"),
 ];

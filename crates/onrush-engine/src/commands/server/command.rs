@@ -42,12 +42,6 @@ pub(crate) fn command_getkeysandflags(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(replies::getkeysandflags(&ctx.engine.commands, &ctx.argv, ctx.out)?)
 }
 
-/// COMMAND HELP
-pub(crate) fn command_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use crate::command::spec::Flags;

@@ -17,6 +17,7 @@ use self::data_digest::Digest;
 use crate::blocking::waiter::OnTimeout;
 use crate::commands::keys::dump::with_payload;
 use crate::commands::keys::work_on;
+use crate::commands::lists::blocking::lock_keys;
 use crate::commands::server::persistence::{load_log, reload};
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
@@ -99,7 +100,7 @@ pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         (b"digest-value", 2..) => digest_value(ctx),
         (b"drop-cluster-packet-filter", 3) => bus::lose_messages(ctx),
         (b"error", 3) => Err(CommandError::bytes(ctx.arg(2).to_vec()).into()),
-        (b"help", 2) => help(ctx),
+        (b"help", 2) => ctx.reply_lines(HELP),
         (b"log", 3) => log(ctx),
         (b"object", 3) => object(ctx),
         (b"panic", 2) => panic!("DEBUG PANIC was called"),
@@ -121,22 +122,13 @@ pub(crate) fn debug(ctx: &mut Ctx<'_>) -> CommandResult {
         (b"sleep", 3) => sleep(ctx),
         (b"stall", 3) => stall(ctx),
         _ if let Some(switch) = not_done::find(ctx) => not_done::reply(ctx, switch),
-        _ => Err(CommandError::bytes(
-            [
-                b"ERR unknown subcommand or wrong number of arguments for '",
-                error::quoted(&ctx.arg(1)[..ctx.arg(1).len().min(128)]),
-                b"'. Try DEBUG HELP.",
-            ]
-            .concat(),
+        (name, _) => Err(CommandError::quoting(
+            "ERR unknown subcommand or wrong number of arguments for '",
+            &ctx.arg(1)[..name.len().min(128)],
+            "'. Try DEBUG HELP.",
         )
         .into()),
     }
-}
-
-fn help(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.array(HELP.len());
-    HELP.iter().for_each(|line| ctx.out.simple(line));
-    Ok(())
 }
 
 /// Calls `look` with all keys that have not expired, and their databases in ascending order. The whole keyspace is locked. O(keys).
@@ -164,8 +156,7 @@ fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         digest.add_entry(entry);
     });
-    ctx.out.simple(&digest.to_string());
-    Ok(())
+    ctx.reply_simple(&digest.to_string())
 }
 
 fn state_digest(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -173,14 +164,11 @@ fn state_digest(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.commit.lock_keyspace()?;
     let mut digest = StateDigest::default();
     for_each_entry(ctx, |db, entry| digest.add(&state_digest::of_entry(db, entry)));
-    ctx.out.simple(&digest.to_string());
-    Ok(())
+    ctx.reply_simple(&digest.to_string())
 }
 
 fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
-    let keys: Vec<_> = (2..ctx.argc()).map(|index| ctx.key(index)).collect();
-    let db = ctx.commit.db();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let keys = lock_keys(ctx, 2..ctx.argc())?;
     let work = keys.iter().map(|key| ctx.commit.held_entry(key).map_or(0, work_on)).sum();
     ctx.expect_work(work)?;
     ctx.out.array(keys.len());
@@ -193,8 +181,7 @@ fn digest_value(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn log(ctx: &mut Ctx<'_>) -> CommandResult {
     tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(ctx.arg(2)).escape_debug());
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn object(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -212,8 +199,7 @@ fn object(ctx: &mut Ctx<'_>) -> CommandResult {
         entry.clock(),
         clock::lru_idle_seconds(entry.clock(), now_ms)
     );
-    ctx.out.simple(&line);
-    Ok(())
+    ctx.reply_simple(&line)
 }
 
 /// Bytes that the value takes in an RDB file. O(bytes).
@@ -256,14 +242,12 @@ fn populate(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.commit.enter();
         }
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn packed_threshold(ctx: &mut Ctx<'_>) -> CommandResult {
     parse_memory(ctx.arg(2)).filter(|&bytes| bytes < 4 << 30).ok_or(BAD_PACKED_THRESHOLD)?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn sds_len(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -279,21 +263,18 @@ fn sds_len(ctx: &mut Ctx<'_>) -> CommandResult {
          val_zmalloc: {}",
         entry.size_bytes()
     );
-    ctx.out.simple(&line);
-    Ok(())
+    ctx.reply_simple(&line)
 }
 
 fn set_active_expire(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.settings.expiry_is_off.store(leading_number(ctx.arg(2)) as i64 == 0, Relaxed);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn replay(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.is_replay = leading_number(ctx.arg(2)) as i64 != 0;
     ctx.commit.set_replay(ctx.session.is_replay);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// The time that an argument tells in seconds; `None` if it is none, or below 0.
@@ -303,10 +284,7 @@ fn time_from(ctx: &Ctx<'_>, index: usize) -> Option<Duration> {
 
 /// The client waits as one of BLPOP does, so no thread and no other client waits for it.
 fn sleep(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(time) = time_from(ctx, 2).filter(|time| !time.is_zero()) else {
-        ctx.out.ok();
-        return Ok(());
-    };
+    let Some(time) = time_from(ctx, 2).filter(|time| !time.is_zero()) else { return ctx.reply_ok() };
     // By one clock and from one moment, so the command is never told to have taken less.
     let began = ctx.engine.clock.now();
     let us = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
@@ -321,8 +299,7 @@ fn stall(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.engine.process.stall(time);
         ctx.commit.set_time(ctx.engine.clock.unix_ms());
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Clients by the power of two that their memory has reached, the largest first.
@@ -340,14 +317,12 @@ fn client_eviction(ctx: &mut Ctx<'_>) -> CommandResult {
         format!("at least {} bytes: {clients} clients, {bytes} bytes\n", 1_u64 << power)
     };
     let text: String = sizes.into_iter().rev().map(line).collect();
-    ctx.out.bulk(text.as_bytes());
-    Ok(())
+    ctx.reply_bulk(text.as_bytes())
 }
 
 fn change_replid(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.replication.history.rename(ctx.engine.new_replid());
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn crash(ctx: &mut Ctx<'_>) -> CommandResult {

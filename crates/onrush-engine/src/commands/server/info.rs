@@ -72,8 +72,7 @@ pub(crate) fn info(ctx: &mut Ctx<'_>) -> CommandResult {
             (section.write)(ctx.engine, &mut text);
         }
     }
-    ctx.out.verbatim("txt", text.0.as_bytes());
-    Ok(())
+    ctx.reply_text(text.0.as_bytes())
 }
 
 /// All sections, as INFO shows them.

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_alloc as alloc;
 
 use crate::clients::client::ClientHandle;
-use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::shared::Shared;
@@ -217,8 +216,7 @@ fn put(ctx: &mut Ctx<'_>, (name, figure): (&str, Figure)) {
 /// `MEMORY DOCTOR`
 pub(crate) fn memory_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let report = diagnose(&Overview::of(ctx.engine), ctx.engine.clients.len() as u64);
-    ctx.out.verbatim("txt", report.as_bytes());
-    Ok(())
+    ctx.reply_text(report.as_bytes())
 }
 
 /// Memory problems, in words for an operator.
@@ -276,21 +274,13 @@ pub(crate) fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> CommandResult {
             class.block_bytes, class.used, class.committed_bytes
         ));
     }
-    ctx.out.verbatim("txt", report.as_bytes());
-    Ok(())
+    ctx.reply_text(report.as_bytes())
 }
 
 /// `MEMORY PURGE`: every worker gives free memory back to the system within a moment
 pub(crate) fn memory_purge(ctx: &mut Ctx<'_>) -> CommandResult {
     alloc::ask_to_give_back();
-    ctx.out.ok();
-    Ok(())
-}
-
-/// `MEMORY HELP`
-pub(crate) fn memory_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
+    ctx.reply_ok()
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use std::fmt::Write;
 
 use onrush_resp::{REDIS_VERSION, parse_i64};
 
-use crate::blocking::waiter::OnTimeout;
 use crate::clients::session::States;
 use crate::commands::server::persistence::save_at_end;
 use crate::ctx::{CommandResult, Ctx};
@@ -94,8 +93,7 @@ pub(crate) fn shutdown(ctx: &mut Ctx<'_>) -> CommandResult {
         if !ctx.engine.process.abort_end() {
             return Err(NO_SHUTDOWN.into());
         }
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     if !options.force
         && let Some(reason) = ctx.engine.process.must_not_end()
@@ -140,15 +138,9 @@ fn is_any_replica_behind(ctx: &mut Ctx<'_>) -> bool {
 fn end_with_replicas(ctx: &mut Ctx<'_>, options: &Shutdown) -> CommandResult {
     let words = [("save", options.save), ("nosave", options.nosave), ("force", options.force)];
     let words = words.into_iter().filter_map(|(word, is_there)| is_there.then_some(word)).collect();
-    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
-    let engine = ctx.engine;
-    let done = move |result: Result<(), CommandError>| {
-        waiter.finish(engine, |out| match result {
-            Ok(()) => out.ok(),
-            Err(error) => out.error_bytes(error.as_bytes()),
-        });
-    };
-    engine.process.end_with_replicas(words, Box::new(done));
+    if let Some(done) = ctx.reply_later()? {
+        ctx.engine.process.end_with_replicas(words, done);
+    }
     Ok(())
 }
 
@@ -171,8 +163,7 @@ pub(crate) fn lolwut(ctx: &mut Ctx<'_>) -> CommandResult {
         text.push('\n');
     }
     let _ = writeln!(text, "Redis ver. {REDIS_VERSION} (Onrush {})", env!("CARGO_PKG_VERSION"));
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 /// Draws waves of random lengths and heights in braille characters, each of which holds two by four dots.

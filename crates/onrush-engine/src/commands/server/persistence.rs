@@ -37,8 +37,7 @@ const REWRITE_SCHEDULED: &str = "Background append only file rewriting scheduled
 /// `LASTSAVE`: when the data was last saved; before that, when the server started
 pub(crate) fn lastsave(ctx: &mut Ctx<'_>) -> CommandResult {
     let saved_at_s = ctx.engine.snapshots.facts().saved_at_s;
-    ctx.out.int(if saved_at_s > 0 { saved_at_s } else { ctx.engine.started_unix_s() });
-    Ok(())
+    ctx.reply_int(if saved_at_s > 0 { saved_at_s } else { ctx.engine.started_unix_s() })
 }
 
 /// `SAVE`: other clients are served meanwhile
@@ -52,8 +51,7 @@ pub(crate) fn save(ctx: &mut Ctx<'_>) -> CommandResult {
     let result = run(ctx.engine, &underway, At::Gate(thread));
     ctx.commit.enter();
     result.map_err(|_| FAILED)?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `BGSAVE [SCHEDULE]`
@@ -67,8 +65,7 @@ pub(crate) fn bgsave(ctx: &mut Ctx<'_>) -> CommandResult {
     let waits = schedules && runs == Some(Purpose::LogBase) || runs == Some(Purpose::Slots);
     if ctx.commit.is_nested() && runs != Some(Purpose::File) || waits {
         ctx.engine.snapshots.schedule(Purpose::File);
-        ctx.out.simple("Background saving scheduled");
-        return Ok(());
+        return ctx.reply_simple("Background saving scheduled");
     }
     refuse_second(ctx)?;
     begin_in_background(ctx, Purpose::File, "Background saving started")
@@ -102,8 +99,7 @@ pub(crate) fn bgrewriteaof(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if runs.is_some() || ctx.commit.is_nested() {
         ctx.engine.snapshots.schedule(Purpose::LogBase);
-        ctx.out.simple(REWRITE_SCHEDULED);
-        return Ok(());
+        return ctx.reply_simple(REWRITE_SCHEDULED);
     }
     begin_in_background(ctx, Purpose::LogBase, "Background append only file rewriting started")
 }
@@ -141,8 +137,7 @@ fn begin_in_background(ctx: &mut Ctx<'_>, purpose: Purpose, started: &'static st
     ctx.leave_worker()?;
     cut(ctx, purpose, true)?;
     begun();
-    ctx.out.simple(started);
-    Ok(())
+    ctx.reply_simple(started)
 }
 
 /// Begins a snapshot.
@@ -302,6 +297,5 @@ fn reloaded(ctx: &mut Ctx<'_>, loaded: Result<(), String>, error: CommandError) 
         tracing::error!("Can't load the data: {reason}");
         return Err(error.into());
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }

@@ -87,8 +87,7 @@ pub(crate) fn replconf(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     *ctx.session.handle.introduction.lock() = Some(Box::new(introduction));
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn address(value: &[u8]) -> Result<String, CommandError> {

@@ -90,17 +90,11 @@ pub(crate) fn replicaof(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if ctx.commit.is_nested() || ctx.session.deny_blocking {
         engine.process.follow(primary, Box::new(|_| {}));
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
-    let Some(waiter) = ctx.block_without_keys(None, OnTimeout::Never)? else { return Ok(()) };
-    let done = move |result: Result<(), CommandError>| {
-        waiter.finish(engine, |out| match result {
-            Ok(()) => out.ok(),
-            Err(error) => out.error_bytes(error.as_bytes()),
-        });
-    };
-    engine.process.follow(primary, Box::new(done));
+    if let Some(done) = ctx.reply_later()? {
+        engine.process.follow(primary, done);
+    }
     Ok(())
 }
 
@@ -207,8 +201,7 @@ pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     if aborts {
         abort_failover(ctx.engine)?;
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     let replication = &ctx.engine.replication;
     let replicas = replication.attached.all();
@@ -236,8 +229,7 @@ pub(crate) fn failover(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(SECOND_FAILOVER.into());
     }
     replication.wake();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Ends a fail-over; this server is a primary again if it has ceased to be one.

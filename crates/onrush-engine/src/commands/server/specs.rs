@@ -55,7 +55,7 @@ static CONFIG: &[Spec] = &[
         .summary("Writes the running configuration to the configuration file."),
     Spec::server("resetstat", "2.0.0", 2, "admin noscript loading stale", config::config_resetstat)
         .summary("Sets the statistics that INFO shows to zero."),
-    Spec::server("help", "5.0.0", 2, "loading stale", config::config_help).summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "5.0.0"),
 ];
 
 static COMMAND: &[Spec] = &[
@@ -91,9 +91,7 @@ static COMMAND: &[Spec] = &[
         .summary("Finds the keys among a command's arguments and tells what happens to them.")
         .complexity("O(N), N the number of arguments")
         .categories("connection"),
-    Spec::server("help", "5.0.0", 2, "loading stale", command::command_help)
-        .summary("Returns help on the subcommands.")
-        .categories("connection"),
+    Spec::help(Group::Server, "5.0.0").categories("connection"),
 ];
 
 static MEMORY: &[Spec] = &[
@@ -116,5 +114,5 @@ static MEMORY: &[Spec] = &[
         .summary("Estimates the memory that a key and its value take.")
         .complexity("O(N), N the number of samples")
         .keys(&[KeySpec::keys("RO", 2, 0, 1)]),
-    Spec::server("help", "4.0.0", 2, "loading stale", memory::memory_help).summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "4.0.0"),
 ];

@@ -3,7 +3,10 @@
 
 use onrush_store::{Encoding, Member, Set, SetLimits};
 
-use crate::commands::sets::reply_member;
+use crate::command::RestOfArgs;
+use crate::commands::keys::lock;
+use crate::commands::lists::blocking::{lock_keys, positive};
+use crate::commands::sets::{replace_by_nothing, reply_member};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
@@ -31,36 +34,6 @@ impl Operation {
     }
 }
 
-/// `SINTER key [key …]`
-pub(crate) fn sinter(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Intersection)
-}
-
-/// `SUNION key [key …]`
-pub(crate) fn sunion(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Union)
-}
-
-/// `SDIFF key [key …]`
-pub(crate) fn sdiff(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Difference)
-}
-
-/// `SINTERSTORE destination key [key …]`
-pub(crate) fn sinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Intersection, "sinterstore")
-}
-
-/// `SUNIONSTORE destination key [key …]`
-pub(crate) fn sunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Union, "sunionstore")
-}
-
-/// `SDIFFSTORE destination key [key …]`
-pub(crate) fn sdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Difference, "sdiffstore")
-}
-
 /// Locks the keys among some arguments, and the destination if there is one; checks that the sources are sets.
 fn lock_sources<'a>(
     ctx: &mut Ctx<'a>,
@@ -68,9 +41,8 @@ fn lock_sources<'a>(
     target: Option<Key<'a>>,
     operation: Operation,
 ) -> Result<Vec<Key<'a>>, Stop> {
-    let db = ctx.commit.db();
     let keys: Vec<Key<'a>> = sources.map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+    lock(ctx, keys.iter().chain(&target))?;
     let lens = keys.iter().map(|key| ctx.commit.held::<Set>(key).map_or(0, Set::len));
     let work = operation.work(lens);
     ctx.expect_work(work)?;
@@ -80,7 +52,8 @@ fn lock_sources<'a>(
     Ok(keys)
 }
 
-fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
+/// `SINTER key [key …]`, or one of its relatives.
+pub(super) fn reply(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     let keys = lock_sources(ctx, 1..ctx.argc(), None, operation)?;
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
     if operation == Operation::Union {
@@ -111,7 +84,8 @@ fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     Ok(())
 }
 
-fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) -> CommandResult {
+/// `SINTERSTORE destination key [key …]`, or one of its relatives. The event has the command's name.
+pub(super) fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     let target = ctx.key(1);
     let limits = ctx.engine.settings.encodings.set();
     let keys = lock_sources(ctx, 2..ctx.argc(), Some(target), operation)?;
@@ -127,13 +101,12 @@ fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, event: &'static str) 
     };
     let len = result.len();
     if len == 0 {
-        crate::commands::sets::replace_by_nothing(ctx, &target);
+        replace_by_nothing(ctx, &target);
     } else {
         ctx.commit.set(&target, result.into(), None);
-        ctx.changed(EventClass::Set, event, target.bytes);
+        ctx.changed(EventClass::Set, ctx.command.spec.name, target.bytes);
     }
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// Whether an intersection is first built as a set of integers: if all members are integers, and not too many, they
@@ -147,33 +120,33 @@ fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bo
 
 /// `SINTERCARD numkeys key [key …] [LIMIT limit]`
 pub(crate) fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
-    let not_positive = CommandError::fixed("ERR numkeys should be greater than 0");
-    let count = ctx.int_or(1, not_positive.clone())?;
-    let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(not_positive)?;
+    let count = positive(ctx, 1, CommandError::fixed("ERR numkeys should be greater than 0"))?;
     if count > ctx.argc() - 2 {
         return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args").into());
     }
     let mut limit = usize::MAX;
     let mut rest = ctx.rest(2 + count);
     while rest.take_with("LIMIT", 1) {
-        let negative = CommandError::fixed("ERR LIMIT can't be negative");
-        limit = usize::try_from(rest.next_int_or(negative.clone())?).map_err(|_| negative)?;
-        limit = if limit == 0 { usize::MAX } else { limit };
+        limit = next_limit(&mut rest)?;
     }
     if !rest.is_empty() {
         return Err(error::SYNTAX.into());
     }
-    let db = ctx.commit.db();
-    let keys: Vec<Key<'_>> = (2..2 + count).map(|index| ctx.key(index)).collect();
-    ctx.commit.lock_all(keys.iter().map(|key| (db, key.hash)))?;
+    let keys = lock_keys(ctx, 2..2 + count)?;
     for key in &keys {
         ctx.commit.read_as::<Set>(key)?;
     }
     let looks_max = ctx.commit.work_max();
     let sets: Vec<Option<&Set>> = keys.iter().map(|key| ctx.commit.held(key)).collect();
     let found = count_common(&sets, limit, looks_max).ok_or(Stop::Elsewhere)?;
-    ctx.out.int(found as i64);
-    Ok(())
+    ctx.reply_int(found as i64)
+}
+
+/// Takes the number behind LIMIT; 0 is no limit.
+pub(crate) fn next_limit(rest: &mut RestOfArgs<'_>) -> Result<usize, CommandError> {
+    let negative = CommandError::fixed("ERR LIMIT can't be negative");
+    let limit = usize::try_from(rest.next_int_or(negative.clone())?).map_err(|_| negative)?;
+    Ok(if limit == 0 { usize::MAX } else { limit })
 }
 
 /// The members of a set as bytes; integers are spelled out into `texts`.

@@ -5,13 +5,14 @@ pub(crate) mod specs;
 
 use onrush_store::{Member, Random, Set};
 
+use crate::commands::keys::lock;
 use crate::commands::keys::scan::{ElementScan, Found};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
 
 /// The most elements for a negative count: elements may repeat, so the number of members is no bound.
-pub(super) const REPEATED_COUNT_MAX: u64 = 100_000_000;
+const REPEATED_COUNT_MAX: u64 = 100_000_000;
 
 /// `SADD key member [member …]`
 pub(crate) fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -35,8 +36,7 @@ pub(crate) fn sadd(ctx: &mut Ctx<'_>) -> CommandResult {
     if added > 0 {
         ctx.changed(EventClass::Set, "sadd", key.bytes);
     }
-    ctx.out.int(added);
-    Ok(())
+    ctx.reply_int(added)
 }
 
 /// `SREM key member [member …]`
@@ -54,15 +54,19 @@ pub(crate) fn srem(ctx: &mut Ctx<'_>) -> CommandResult {
     if removed > 0 {
         ctx.changed(EventClass::Set, "srem", key.bytes);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.int(removed);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_int(removed)
 }
 
-/// Deletes a key whose collection has become empty by a change that is noted already.
-pub(super) fn delete_empty(ctx: &mut Ctx<'_>, key: &Key<'_>) {
+/// Deletes a key if its collection has become empty, by a change that is noted already.
+#[inline]
+pub(super) fn delete_emptied(ctx: &mut Ctx<'_>, key: &Key<'_>, emptied: bool) {
+    if emptied {
+        delete_empty(ctx, key);
+    }
+}
+
+fn delete_empty(ctx: &mut Ctx<'_>, key: &Key<'_>) {
     ctx.commit.delete(key);
     ctx.changed_too(EventClass::Generic, "del", key.bytes);
 }
@@ -78,17 +82,12 @@ pub(super) fn replace_by_nothing(ctx: &mut Ctx<'_>, key: &Key<'_>) {
 /// `SMOVE source destination member`
 pub(crate) fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
     let (source, target, member) = (ctx.key(1), ctx.key(2), ctx.arg(3));
-    let db = ctx.commit.db();
-    ctx.commit.lock_all([(db, source.hash), (db, target.hash)])?;
-    let Some(set) = ctx.commit.look_as::<Set>(&source)? else {
-        ctx.out.int(0);
-        return Ok(());
-    };
+    lock(ctx, [&source, &target])?;
+    let Some(set) = ctx.commit.look_as::<Set>(&source)? else { return ctx.reply_int(0) };
     let found = set.contains(member);
     ctx.commit.look_as::<Set>(&target)?;
     if !found || source.bytes == target.bytes {
-        ctx.out.int(i64::from(found));
-        return Ok(());
+        return ctx.reply_int(i64::from(found));
     }
     let mut emptied = false;
     if let Some(mut set) = ctx.commit.write_as::<Set>(&source)? {
@@ -96,23 +95,20 @@ pub(crate) fn smove(ctx: &mut Ctx<'_>) -> CommandResult {
         emptied = set.is_empty();
     }
     ctx.changed(EventClass::Set, "srem", source.bytes);
-    if emptied {
-        delete_empty(ctx, &source);
-    }
+    delete_emptied(ctx, &source, emptied);
     let limits = ctx.engine.settings.encodings.set();
     if ctx.commit.write_or_create::<Set>(&target)?.insert(member, &limits) {
         ctx.changed(EventClass::Set, "sadd", target.bytes);
     }
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
 /// `SISMEMBER key member`
 pub(crate) fn sismember(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<Set>(&key)?;
-    ctx.out.int(i64::from(set.is_some_and(|set| set.contains(ctx.argv.get(2)))));
-    Ok(())
+    let is_member = set.is_some_and(|set| set.contains(ctx.argv.get(2)));
+    ctx.reply_int(i64::from(is_member))
 }
 
 /// `SMISMEMBER key member [member …]`
@@ -130,8 +126,7 @@ pub(crate) fn smismember(ctx: &mut Ctx<'_>) -> CommandResult {
 pub(crate) fn scard(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<Set>(&key)?.map_or(0, Set::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// `SMEMBERS key`
@@ -169,10 +164,7 @@ pub(crate) fn spop(ctx: &mut Ctx<'_>) -> CommandResult {
 fn spop_one(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let mut random = Random::new(ctx.random());
-    let Some(mut set) = ctx.commit.write_as::<Set>(&key)? else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(mut set) = ctx.commit.write_as::<Set>(&key)? else { return ctx.reply_null() };
     let Some(member) = set.random(&mut random).map(to_vec) else {
         ctx.out.null();
         return Ok(());
@@ -182,11 +174,8 @@ fn spop_one(ctx: &mut Ctx<'_>) -> CommandResult {
     drop(set);
     ctx.changed(EventClass::Set, "spop", key.bytes);
     ctx.log_instead(&[b"SREM", key.bytes, &member]);
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.bulk(&member);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_bulk(&member)
 }
 
 fn spop_many(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -222,16 +211,20 @@ fn spop_many(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
+/// Some of the elements, in any order; there are at least `count`.
+pub(super) fn some_of<T>(mut elements: Vec<T>, count: usize, random: &mut Random) -> Vec<T> {
+    for index in 0..count {
+        let other = index + random.below(elements.len() - index);
+        elements.swap(index, other);
+    }
+    elements.truncate(count);
+    elements
+}
+
 /// Some members, each at most once; there are more than `count`.
 fn sample<'a>(set: &'a Set, count: usize, random: &mut Random) -> Vec<Member<'a>> {
     if set.len() / 3 < count || set.len() < 64 {
-        let mut members: Vec<_> = set.iter().collect();
-        for index in 0..count {
-            let other = index + random.below(members.len() - index);
-            members.swap(index, other);
-        }
-        members.truncate(count);
-        return members;
+        return some_of(set.iter().collect(), count, random);
     }
     let mut seen = std::collections::HashSet::with_capacity(count);
     let mut drawn = Vec::with_capacity(count);
@@ -262,11 +255,8 @@ pub(crate) fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.argc() > 3 {
         return Err(error::SYNTAX.into());
     }
-    let count = random_count(ctx, 2)?;
-    let Some(set) = ctx.commit.read_as::<Set>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let count = random_count(ctx)?;
+    let Some(set) = ctx.commit.read_as::<Set>(&key)? else { return ctx.reply_empty() };
     if count < 0 {
         ctx.out.array(count.unsigned_abs() as usize);
         for _ in 0..count.unsigned_abs() {
@@ -289,8 +279,8 @@ pub(crate) fn srandmember(ctx: &mut Ctx<'_>) -> CommandResult {
 ///
 /// # Errors
 /// `ERR value is out of range…`
-pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, Stop> {
-    let count = ctx.int(index)?;
+fn random_count(ctx: &mut Ctx<'_>) -> Result<i64, Stop> {
+    let count = ctx.int(2)?;
     if count == i64::MIN {
         let text = format!("ERR value is out of range, value must between {} and {}", -i64::MAX, i64::MAX);
         return Err(CommandError::text(text).into());
@@ -302,6 +292,22 @@ pub(super) fn random_count(ctx: &mut Ctx<'_>, index: usize) -> Result<i64, Stop>
         ctx.expect_work(count.unsigned_abs() as usize)?;
     }
     Ok(count)
+}
+
+/// The arguments `count [word]`: the count of random elements, and whether their values are wanted too.
+///
+/// # Errors
+/// As of [`random_count`]; `ERR syntax error`
+pub(super) fn drawn_count(ctx: &mut Ctx<'_>, word: &str) -> Result<(i64, bool), Stop> {
+    let count = random_count(ctx)?;
+    if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, word)) {
+        return Err(error::SYNTAX.into());
+    }
+    let with_values = ctx.argc() == 4;
+    if with_values && count.unsigned_abs() > (i64::MAX / 2) as u64 {
+        return Err(error::OUT_OF_RANGE.into());
+    }
+    Ok((count, with_values))
 }
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT count]`

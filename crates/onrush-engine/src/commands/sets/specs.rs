@@ -1,6 +1,7 @@
 //! Rows of the command table: the set commands.
 
 use crate::command::spec::{KeySpec, Spec};
+use crate::commands::sets::algebra::Operation;
 use crate::commands::sets::{self, algebra};
 
 /// The set commands.
@@ -47,7 +48,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .complexity("O(N) for N members")
         .key("RO access")
         .tips("nondeterministic_output"),
-    Spec::set("sinter", "1.0.0", -2, "readonly", algebra::sinter)
+    Spec::set("sinter", "1.0.0", -2, "readonly", |ctx| algebra::reply(ctx, Operation::Intersection))
         .syntax("key [key ...]")
         .summary("Returns the members that all of the sets have.")
         .complexity("O(N*M), N the members of the smallest set, M the number of sets")
@@ -58,29 +59,29 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Counts the members that all of the sets have.")
         .complexity("O(N*M), N the members of the smallest set, M the number of sets")
         .keys(&[KeySpec::numkeys("RO access", 1)]),
-    Spec::set("sinterstore", "1.0.0", -3, "write denyoom", algebra::sinterstore)
+    Spec::set("sinterstore", "1.0.0", -3, "write denyoom", |ctx| algebra::store(ctx, Operation::Intersection))
         .syntax("destination key [key ...]")
         .summary("Stores the members that all of the sets have.")
         .complexity("O(N*M), N the members of the smallest set, M the number of sets")
         .keys(&[KeySpec::key("RW update"), KeySpec::keys("RO access", 2, -1, 1)]),
-    Spec::set("sunion", "1.0.0", -2, "readonly", algebra::sunion)
+    Spec::set("sunion", "1.0.0", -2, "readonly", |ctx| algebra::reply(ctx, Operation::Union))
         .syntax("key [key ...]")
         .summary("Returns the members that any of the sets has.")
         .complexity("O(N) for N members in all")
         .keys(&[KeySpec::keys("RO access", 1, -1, 1)])
         .tips("nondeterministic_output_order"),
-    Spec::set("sunionstore", "1.0.0", -3, "write denyoom", algebra::sunionstore)
+    Spec::set("sunionstore", "1.0.0", -3, "write denyoom", |ctx| algebra::store(ctx, Operation::Union))
         .syntax("destination key [key ...]")
         .summary("Stores the members that any of the sets has.")
         .complexity("O(N) for N members in all")
         .keys(&[KeySpec::key("OW update"), KeySpec::keys("RO access", 2, -1, 1)]),
-    Spec::set("sdiff", "1.0.0", -2, "readonly", algebra::sdiff)
+    Spec::set("sdiff", "1.0.0", -2, "readonly", |ctx| algebra::reply(ctx, Operation::Difference))
         .syntax("key [key ...]")
         .summary("Returns the members of the first set that none of the others has.")
         .complexity("O(N) for N members in all")
         .keys(&[KeySpec::keys("RO access", 1, -1, 1)])
         .tips("nondeterministic_output_order"),
-    Spec::set("sdiffstore", "1.0.0", -3, "write denyoom", algebra::sdiffstore)
+    Spec::set("sdiffstore", "1.0.0", -3, "write denyoom", |ctx| algebra::store(ctx, Operation::Difference))
         .syntax("destination key [key ...]")
         .summary("Stores the members of the first set that none of the others has.")
         .complexity("O(N) for N members in all")

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use onrush_resp::parse_f64;
 use onrush_store::{CollectionRef, Set, SortedSet, Type, ValueRef};
 
-use crate::commands::keys::work_on;
-use crate::commands::sets::algebra::Operation;
+use crate::commands::keys::{lock, work_on};
+use crate::commands::sets::algebra::{Operation, next_limit};
 use crate::commands::sorted_sets::ranges::store_result;
 use crate::commands::sorted_sets::reply_members;
 use crate::commit::Key;
@@ -103,35 +103,29 @@ struct Query<'a> {
     limit: usize,
 }
 
-/// Which options a command has.
+/// What a command does with the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Options {
-    Weights { with_scores: bool },
-    OnlyScores,
-    Nothing,
-    Limit,
+enum Form {
+    Reply,
+    Store,
+    Count,
 }
 
 impl<'a> Query<'a> {
-    /// Reads `numkeys key [key …] [options]` from argument `at` on, and locks the keys and the target.
-    fn parse(
-        ctx: &mut Ctx<'a>,
-        at: usize,
-        target: Option<Key<'a>>,
-        operation: Operation,
-        options: Options,
-    ) -> Result<Self, Stop> {
+    /// Reads `numkeys key [key …] [options]`, and locks the keys and the target.
+    fn parse(ctx: &mut Ctx<'a>, operation: Operation, form: Form) -> Result<Self, Stop> {
+        let target = (form == Form::Store).then(|| ctx.key(1));
+        let at = if target.is_some() { 2 } else { 1 };
         let count = ctx.int(at)?;
         if count < 1 {
             let name = &ctx.command.full_name;
             return Err(CommandError::text(format!("ERR at least 1 input key is needed for '{name}' command")).into());
         }
         let count = usize::try_from(count).ok().filter(|&count| count < ctx.argc() - at).ok_or(error::SYNTAX)?;
-        let db = ctx.commit.db();
         let keys: Vec<Key<'a>> = (at + 1..at + 1 + count).map(|index| ctx.key(index)).collect();
-        ctx.commit.lock_all(keys.iter().chain(&target).map(|key| (db, key.hash)))?;
+        lock(ctx, keys.iter().chain(&target))?;
         let work = operation.work(keys.iter().map(|key| ctx.commit.held_entry(key).map_or(0, work_on)));
-        if options != Options::Limit {
+        if form != Form::Count {
             ctx.expect_work(work)?;
         }
         for key in &keys {
@@ -143,13 +137,12 @@ impl<'a> Query<'a> {
         }
         let mut query =
             Self { weights: vec![1.0; count], keys, aggregate: Aggregate::Sum, with_scores: false, limit: usize::MAX };
-        query.read_options(ctx, at + 1 + count, options)?;
+        query.read_options(ctx, at + 1 + count, operation, form)?;
         Ok(query)
     }
 
-    fn read_options(&mut self, ctx: &Ctx<'_>, from: usize, options: Options) -> CommandResult {
-        let weighted = matches!(options, Options::Weights { .. });
-        let scored = matches!(options, Options::Weights { with_scores: true } | Options::OnlyScores);
+    fn read_options(&mut self, ctx: &Ctx<'_>, from: usize, operation: Operation, form: Form) -> CommandResult {
+        let weighted = form != Form::Count && operation != Operation::Difference;
         let mut rest = ctx.rest(from);
         while !rest.is_empty() {
             if weighted && rest.take_with("WEIGHTS", self.weights.len()) {
@@ -165,12 +158,10 @@ impl<'a> Query<'a> {
                     ("COUNT", Aggregate::Count),
                 ];
                 self.aggregate = rest.take_one_of(words).ok_or(error::SYNTAX)?;
-            } else if scored && rest.take("WITHSCORES") {
+            } else if form == Form::Reply && rest.take("WITHSCORES") {
                 self.with_scores = true;
-            } else if options == Options::Limit && rest.take_with("LIMIT", 1) {
-                let negative = CommandError::fixed("ERR LIMIT can't be negative");
-                let limit = usize::try_from(rest.next_int_or(negative.clone())?).map_err(|_| negative)?;
-                self.limit = if limit == 0 { usize::MAX } else { limit };
+            } else if form == Form::Count && rest.take_with("LIMIT", 1) {
+                self.limit = next_limit(&mut rest)?;
             } else {
                 return Err(error::SYNTAX.into());
             }
@@ -274,62 +265,34 @@ fn difference(sources: &[Source<'_>]) -> Vec<(Vec<u8>, f64)> {
     result
 }
 
-fn reply_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, operation, options)?;
+/// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`, or one of
+/// its relatives.
+pub(super) fn reply(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
+    let query = Query::parse(ctx, operation, Form::Reply)?;
     let result = query.combine(ctx, operation);
     let members = result.iter().map(|(member, score)| (&member[..], *score));
     reply_members(ctx.out, result.len(), query.with_scores, members);
     Ok(())
 }
 
-fn store_combined(ctx: &mut Ctx<'_>, operation: Operation, options: Options, event: &'static str) -> CommandResult {
-    let target = ctx.key(1);
-    let query = Query::parse(ctx, 2, Some(target), operation, options)?;
+/// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`, or one
+/// of its relatives. The event has the command's name.
+pub(super) fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
+    let (target, event) = (ctx.key(1), ctx.command.spec.name);
+    let query = Query::parse(ctx, operation, Form::Store)?;
     let limits = ctx.engine.settings.encodings.sorted_set();
     let mut result = SortedSet::default();
     for (member, score) in query.combine(ctx, operation) {
         result.insert(&member, score, &limits);
     }
-    store_result(ctx, &target, result, event);
-    Ok(())
-}
-
-/// `ZINTER numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
-pub(crate) fn zinter(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Intersection, Options::Weights { with_scores: true })
-}
-
-/// `ZUNION numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]`
-pub(crate) fn zunion(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Union, Options::Weights { with_scores: true })
-}
-
-/// `ZDIFF numkeys key [key …] [WITHSCORES]`
-pub(crate) fn zdiff(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_combined(ctx, Operation::Difference, Options::OnlyScores)
-}
-
-/// `ZINTERSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
-pub(crate) fn zinterstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Intersection, Options::Weights { with_scores: false }, "zinterstore")
-}
-
-/// `ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight [weight …]] [AGGREGATE <SUM | MIN | MAX | COUNT>]`
-pub(crate) fn zunionstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Union, Options::Weights { with_scores: false }, "zunionstore")
-}
-
-/// `ZDIFFSTORE destination numkeys key [key …]`
-pub(crate) fn zdiffstore(ctx: &mut Ctx<'_>) -> CommandResult {
-    store_combined(ctx, Operation::Difference, Options::Nothing, "zdiffstore")
+    store_result(ctx, &target, result, event)
 }
 
 /// `ZINTERCARD numkeys key [key …] [LIMIT limit]`
 pub(crate) fn zintercard(ctx: &mut Ctx<'_>) -> CommandResult {
-    let query = Query::parse(ctx, 1, None, Operation::Intersection, Options::Limit)?;
+    let query = Query::parse(ctx, Operation::Intersection, Form::Count)?;
     let looks_max = ctx.commit.work_max();
     let sources: Vec<Source<'_>> = query.keys.iter().map(|key| Source::of(ctx, key)).collect();
     let found = query.count_common(&sources, looks_max).ok_or(Stop::Elsewhere)?;
-    ctx.out.int(found as i64);
-    Ok(())
+    ctx.reply_int(found as i64)
 }

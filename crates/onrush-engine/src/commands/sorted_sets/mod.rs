@@ -10,7 +10,7 @@ use onrush_store::{Random, SortedSet};
 use smallvec::SmallVec;
 
 use crate::commands::keys::scan::{ElementScan, Found};
-use crate::commands::sets::{REPEATED_COUNT_MAX, delete_empty, random_count};
+use crate::commands::sets::{delete_emptied, drawn_count, some_of};
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
@@ -180,19 +180,15 @@ pub(crate) fn zrem(ctx: &mut Ctx<'_>) -> CommandResult {
     if removed > 0 {
         ctx.changed(EventClass::SortedSet, "zrem", key.bytes);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.int(removed);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_int(removed)
 }
 
 /// `ZCARD key`
 pub(crate) fn zcard(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, SortedSet::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// `ZSCORE key member`
@@ -220,16 +216,7 @@ pub(crate) fn zmscore(ctx: &mut Ctx<'_>) -> CommandResult {
     Ok(())
 }
 
-/// `ZRANK key member [WITHSCORE]`
-pub(crate) fn zrank(ctx: &mut Ctx<'_>) -> CommandResult {
-    rank(ctx, false)
-}
-
-/// `ZREVRANK key member [WITHSCORE]`
-pub(crate) fn zrevrank(ctx: &mut Ctx<'_>) -> CommandResult {
-    rank(ctx, true)
-}
-
+/// `ZRANK key member [WITHSCORE]`, or ZREVRANK.
 fn rank(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     if ctx.argc() > 4 {
         return Err(ctx.command.wrong_arity().into());
@@ -293,18 +280,8 @@ pub(crate) fn zrandmember(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    let count = random_count(ctx, 2)?;
-    if ctx.argc() > 4 || (ctx.argc() == 4 && !ctx.is(3, "WITHSCORES")) {
-        return Err(error::SYNTAX.into());
-    }
-    let with_scores = ctx.argc() == 4;
-    if with_scores && count.unsigned_abs() > (i64::MAX / 2) as u64 || count < -(REPEATED_COUNT_MAX as i64) {
-        return Err(error::OUT_OF_RANGE.into());
-    }
-    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let (count, with_scores) = drawn_count(ctx, "WITHSCORES")?;
+    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else { return ctx.reply_empty() };
     let at = |rank: usize| set.iter_from(rank).next();
     if count < 0 {
         let len = count.unsigned_abs() as usize;
@@ -322,13 +299,7 @@ pub(crate) fn zrandmember(ctx: &mut Ctx<'_>) -> CommandResult {
 /// Some numbers below `len`, each at most once; there are more than `count`.
 fn distinct_below(len: usize, count: usize, random: &mut Random) -> Vec<usize> {
     if len / 3 < count {
-        let mut all: Vec<usize> = (0..len).collect();
-        for index in 0..count {
-            let other = index + random.below(len - index);
-            all.swap(index, other);
-        }
-        all.truncate(count);
-        return all;
+        return some_of((0..len).collect(), count, random);
     }
     let mut seen = std::collections::HashSet::with_capacity(count);
     while seen.len() < count {

@@ -4,23 +4,14 @@
 use onrush_store::SortedSet;
 
 use crate::blocking::waiter::WaitsFor;
-use crate::commands::lists::blocking::{PopArguments, lock_keys, wait};
-use crate::commands::sets::delete_empty;
+use crate::commands::lists::blocking::{PopArguments, first_key, lock_keys, pop_several, wait};
+use crate::commands::sets::delete_emptied;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
-/// `ZPOPMIN key [count]`
-pub(crate) fn zpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop(ctx, false)
-}
-
-/// `ZPOPMAX key [count]`
-pub(crate) fn zpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop(ctx, true)
-}
-
-fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
+/// `ZPOPMIN key [count]`, or ZPOPMAX.
+pub(super) fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     if ctx.argc() > 3 {
         return Err(error::SYNTAX.into());
     }
@@ -28,10 +19,7 @@ fn pop(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let count = if has_count { ctx.int_or(2, error::NOT_POSITIVE)? } else { 1 };
     let count = usize::try_from(count).map_err(|_| error::NOT_POSITIVE)?;
     let key = ctx.key(1);
-    let Some(set) = ctx.commit.look_as::<SortedSet>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let Some(set) = ctx.commit.look_as::<SortedSet>(&key)? else { return ctx.reply_empty() };
     let count = count.min(set.len());
     let nested = has_count && ctx.out.is_resp3();
     ctx.out.array(if nested { count } else { 2 * count });
@@ -57,19 +45,7 @@ fn pop_to_reply(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize, 
     let emptied = set.is_empty();
     drop(set);
     ctx.changed(EventClass::SortedSet, if greatest { "zpopmax" } else { "zpopmin" }, key.bytes);
-    if emptied {
-        delete_empty(ctx, key);
-    }
-}
-
-/// The first existing key, which must be a sorted set.
-fn first_set<'a>(ctx: &mut Ctx<'_>, keys: &[Key<'a>]) -> Result<Option<Key<'a>>, CommandError> {
-    for key in keys {
-        if ctx.commit.look_as::<SortedSet>(key)?.is_some() {
-            return Ok(Some(*key));
-        }
-    }
-    Ok(None)
+    delete_emptied(ctx, key, emptied);
 }
 
 fn log_pop(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize) {
@@ -77,21 +53,12 @@ fn log_pop(ctx: &mut Ctx<'_>, key: &Key<'_>, greatest: bool, count: usize) {
     ctx.log_instead(&[name, key.bytes, itoa::Buffer::new().format(count).as_bytes()]);
 }
 
-/// `BZPOPMIN key [key …] timeout`
-pub(crate) fn bzpopmin(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop_or_wait(ctx, false)
-}
-
-/// `BZPOPMAX key [key …] timeout`
-pub(crate) fn bzpopmax(ctx: &mut Ctx<'_>) -> CommandResult {
-    pop_or_wait(ctx, true)
-}
-
-fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
+/// `BZPOPMIN key [key …] timeout`, or BZPOPMAX.
+pub(super) fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     let last = ctx.argc() - 1;
     let deadline_ms = ctx.deadline_from_seconds(last)?;
     let keys = lock_keys(ctx, 1..last)?;
-    let Some(key) = first_set(ctx, &keys)? else {
+    let Some(key) = first_key::<SortedSet>(ctx, &keys)? else {
         return wait(ctx, 1..last, WaitsFor::SortedSet, deadline_ms);
     };
     ctx.out.array(3);
@@ -101,30 +68,14 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, greatest: bool) -> CommandResult {
     Ok(())
 }
 
-/// `ZMPOP numkeys key [key …] <MIN | MAX> [COUNT count]`
+/// `ZMPOP numkeys key [key …] <MIN | MAX> [COUNT count]`, or BZMPOP.
 pub(crate) fn zmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let arguments = PopArguments::parse(ctx, 1, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
-    let keys = lock_keys(ctx, arguments.keys.clone())?;
-    if !pop_first(ctx, &arguments, &keys)? {
-        ctx.out.null_array();
-    }
-    Ok(())
-}
-
-/// `BZMPOP timeout numkeys key [key …] <MIN | MAX> [COUNT count]`
-pub(crate) fn bzmpop(ctx: &mut Ctx<'_>) -> CommandResult {
-    let arguments = PopArguments::parse(ctx, 2, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"))?;
-    let deadline_ms = ctx.deadline_from_seconds(1)?;
-    let keys = lock_keys(ctx, arguments.keys.clone())?;
-    if !pop_first(ctx, &arguments, &keys)? {
-        wait(ctx, arguments.keys, WaitsFor::SortedSet, deadline_ms)?;
-    }
-    Ok(())
+    pop_several(ctx, WaitsFor::SortedSet, |ctx, index| ctx.is(index, "MIN") || ctx.is(index, "MAX"), pop_first)
 }
 
 fn pop_first(ctx: &mut Ctx<'_>, arguments: &PopArguments, keys: &[Key<'_>]) -> Result<bool, CommandError> {
     let greatest = ctx.is(arguments.word, "MAX");
-    let Some(key) = first_set(ctx, keys)? else { return Ok(false) };
+    let Some(key) = first_key::<SortedSet>(ctx, keys)? else { return Ok(false) };
     let len = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, SortedSet::len);
     let count = arguments.count.min(len);
     ctx.out.array(2);

@@ -3,9 +3,11 @@
 use onrush_resp::parse_f64;
 use onrush_store::SortedSet;
 
+use crate::commands::keys::lock;
 use crate::commands::lists::clamp_range;
-use crate::commands::sets::{delete_empty, replace_by_nothing};
+use crate::commands::sets::{delete_emptied, replace_by_nothing};
 use crate::commands::sorted_sets::reply_members;
+use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
 
@@ -14,7 +16,7 @@ const NOT_A_LEX_BOUND: CommandError = CommandError::fixed("ERR min or max not va
 
 /// What the bounds of a range are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     Rank,
     Score,
     Lex,
@@ -206,13 +208,10 @@ impl<'a> Query<'a> {
     }
 }
 
-fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>, may_have_scores: bool) -> CommandResult {
-    let query = Query::parse(ctx, 2, fixed, may_have_scores)?;
+fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>) -> CommandResult {
+    let query = Query::parse(ctx, 2, fixed, true)?;
     let key = ctx.key(1);
-    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let Some(set) = ctx.commit.read_as::<SortedSet>(&key)? else { return ctx.reply_empty() };
     let (len, members) = query.select(set);
     reply_members(ctx.out, len, query.with_scores, members);
     Ok(())
@@ -220,53 +219,36 @@ fn reply_range(ctx: &mut Ctx<'_>, fixed: Option<Fixed>, may_have_scores: bool) -
 
 /// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`
 pub(crate) fn zrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, None, true)
+    reply_range(ctx, None)
 }
 
-/// `ZREVRANGE key start stop [WITHSCORES]`
-pub(crate) fn zrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some(Fixed { by: By::Rank, reverse: true }), true)
-}
-
-/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`
-pub(crate) fn zrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some(Fixed { by: By::Score, reverse: false }), true)
-}
-
-/// `ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]`
-pub(crate) fn zrevrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some(Fixed { by: By::Score, reverse: true }), true)
-}
-
-/// `ZRANGEBYLEX key min max [LIMIT offset count]`
-pub(crate) fn zrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: false }), true)
-}
-
-/// `ZREVRANGEBYLEX key max min [LIMIT offset count]`
-pub(crate) fn zrevrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
-    reply_range(ctx, Some(Fixed { by: By::Lex, reverse: true }), true)
+/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`, or one of its relatives.
+pub(super) fn range_by(ctx: &mut Ctx<'_>, by: By, reverse: bool) -> CommandResult {
+    reply_range(ctx, Some(Fixed { by, reverse }))
 }
 
 /// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
 pub(crate) fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
     let query = Query::parse(ctx, 3, None, false)?;
     let (target, source) = (ctx.key(1), ctx.key(2));
-    let db = ctx.commit.db();
-    ctx.commit.lock_all([(db, target.hash), (db, source.hash)])?;
+    lock(ctx, [&target, &source])?;
     let limits = ctx.engine.settings.encodings.sorted_set();
     let mut result = SortedSet::default();
     if let Some(set) = ctx.commit.read_as::<SortedSet>(&source)? {
         let (_, members) = query.select(set);
         members.for_each(|(member, score)| _ = result.insert(member, score, &limits));
     }
-    store_result(ctx, &target, result, "zrangestore");
-    Ok(())
+    store_result(ctx, &target, result, "zrangestore")
 }
 
 /// Replaces a key, whose lock is held, by a result, and replies with the result's length; an empty result deletes the
 /// key.
-pub(crate) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, result: SortedSet, event: &'static str) {
+pub(crate) fn store_result(
+    ctx: &mut Ctx<'_>,
+    target: &Key<'_>,
+    result: SortedSet,
+    event: &'static str,
+) -> CommandResult {
     let len = result.len();
     if len > 0 {
         ctx.commit.set(target, result.into(), None);
@@ -274,43 +256,19 @@ pub(crate) fn store_result(ctx: &mut Ctx<'_>, target: &crate::commit::Key<'_>, r
     } else {
         replace_by_nothing(ctx, target);
     }
-    ctx.out.int(len as i64);
+    ctx.reply_int(len as i64)
 }
 
-/// `ZCOUNT key min max`
-pub(crate) fn zcount(ctx: &mut Ctx<'_>) -> CommandResult {
-    count(ctx, By::Score)
-}
-
-/// `ZLEXCOUNT key min max`
-pub(crate) fn zlexcount(ctx: &mut Ctx<'_>) -> CommandResult {
-    count(ctx, By::Lex)
-}
-
-fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
+/// `ZCOUNT key min max`, or ZLEXCOUNT.
+pub(super) fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
     let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
     let key = ctx.key(1);
     let count = ctx.commit.read_as::<SortedSet>(&key)?.map_or(0, |set| range.locate(set, false).len());
-    ctx.out.int(count as i64);
-    Ok(())
+    ctx.reply_int(count as i64)
 }
 
-/// `ZREMRANGEBYRANK key start stop`
-pub(crate) fn zremrangebyrank(ctx: &mut Ctx<'_>) -> CommandResult {
-    remove(ctx, By::Rank, "zremrangebyrank")
-}
-
-/// `ZREMRANGEBYSCORE key min max`
-pub(crate) fn zremrangebyscore(ctx: &mut Ctx<'_>) -> CommandResult {
-    remove(ctx, By::Score, "zremrangebyscore")
-}
-
-/// `ZREMRANGEBYLEX key min max`
-pub(crate) fn zremrangebylex(ctx: &mut Ctx<'_>) -> CommandResult {
-    remove(ctx, By::Lex, "zremrangebylex")
-}
-
-fn remove(ctx: &mut Ctx<'_>, by: By, event: &'static str) -> CommandResult {
+/// `ZREMRANGEBYRANK key start stop`, or one of its relatives. The event has the command's name.
+pub(super) fn remove(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
     let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
     let key = ctx.key(1);
     let (mut removed, mut emptied) = (0, false);
@@ -320,11 +278,8 @@ fn remove(ctx: &mut Ctx<'_>, by: By, event: &'static str) -> CommandResult {
         removed = if emptied { ranks.len() } else { set.remove_range(ranks.start, ranks.len()) };
     }
     if removed > 0 {
-        ctx.changed(EventClass::SortedSet, event, key.bytes);
+        ctx.changed(EventClass::SortedSet, ctx.command.spec.name, key.bytes);
     }
-    if emptied {
-        delete_empty(ctx, &key);
-    }
-    ctx.out.int(removed as i64);
-    Ok(())
+    delete_emptied(ctx, &key, emptied);
+    ctx.reply_int(removed as i64)
 }

@@ -53,9 +53,10 @@ impl Request {
     }
 }
 
-fn reply(ctx: &mut Ctx<'_>, outcomes: &[i64]) {
+fn reply(ctx: &mut Ctx<'_>, outcomes: &[i64]) -> CommandResult {
     ctx.out.array(outcomes.len());
     outcomes.iter().for_each(|&outcome| ctx.out.int(outcome));
+    Ok(())
 }
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id …]`
@@ -64,8 +65,7 @@ pub(crate) fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
     let is_there = ctx.commit.read_as::<Stream>(&key)?.is_some();
     let request = Request::parse(ctx, 2)?;
     if !is_there {
-        reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
-        return Ok(());
+        return reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
     }
     let ids = request.ids(ctx)?;
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
@@ -76,8 +76,7 @@ pub(crate) fn xdelex(ctx: &mut Ctx<'_>) -> CommandResult {
         // A deleted entry may still have had references.
         ctx.changed_untold();
     }
-    reply(ctx, &outcomes);
-    Ok(())
+    reply(ctx, &outcomes)
 }
 
 /// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id …]`
@@ -86,8 +85,7 @@ pub(crate) fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let is_known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx, 3)?;
     if !is_known {
-        reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
-        return Ok(());
+        return reply(ctx, &vec![NOT_FOUND; request.ids.len()]);
     }
     let ids = request.ids(ctx)?;
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
@@ -105,6 +103,5 @@ pub(crate) fn xackdel(ctx: &mut Ctx<'_>) -> CommandResult {
     if any_deleted {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
-    reply(ctx, &outcomes);
-    Ok(())
+    reply(ctx, &outcomes)
 }

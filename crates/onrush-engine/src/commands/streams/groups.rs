@@ -3,7 +3,7 @@
 use onrush_resp::Reply;
 use onrush_store::{Group, Stream, StreamId};
 
-use crate::command::replies;
+use crate::commands::reply::Fields;
 use crate::commands::streams::idempotency::{self, INFO_FIELDS};
 use crate::commands::streams::{parse_id, reply_entry, reply_id};
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -49,7 +49,7 @@ impl Options {
                     _ => return Err(CommandError::fixed("ERR value for ENTRIESREAD must be positive or -1")),
                 });
             } else {
-                return Err(wrong_options(ctx));
+                return Err(ctx.wrong_subcommand());
             }
         }
         Ok(options)
@@ -59,13 +59,6 @@ impl Options {
     fn entries_read_of(&self, added: u64) -> Option<u64> {
         self.entries_read.flatten().map(|read| read.min(added))
     }
-}
-
-fn wrong_options(ctx: &Ctx<'_>) -> CommandError {
-    let name = ctx.arg(1);
-    let text =
-        [&b"ERR unknown subcommand or wrong number of arguments for '"[..], quoted(name), b"'. Try XGROUP HELP."];
-    CommandError::bytes(text.concat())
 }
 
 /// Where a group starts: `$` is the stream's last identifier. Only SETID takes `-` and `+`.
@@ -87,7 +80,7 @@ pub(crate) fn create(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(KEY_MISSING.into());
     }
     if ctx.argc() > CREATE_ARGS_MAX {
-        return Err(wrong_options(ctx).into());
+        return Err(ctx.wrong_subcommand().into());
     }
     let last_id = start_id(ctx.arg(4), last.unwrap_or(StreamId::MIN), false)?;
     let stream = ctx.commit.write_or_create::<Stream>(&key)?;
@@ -101,8 +94,7 @@ pub(crate) fn create(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         ctx.changed(EventClass::Stream, "xgroup-create", key.bytes);
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// Calls `change` with a group, the last identifier of its stream, and how many entries that ever got.
@@ -121,7 +113,7 @@ fn with_group<R>(
 pub(crate) fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
     let options = Options::parse(ctx, false)?;
     let argument = ctx.arg(4);
-    let too_many = (ctx.argc() > SETID_ARGS_MAX).then(|| wrong_options(ctx));
+    let too_many = (ctx.argc() > SETID_ARGS_MAX).then(|| ctx.wrong_subcommand());
     with_group(ctx, |group, last_id, added| {
         if let Some(error) = too_many {
             return Err(error);
@@ -132,8 +124,7 @@ pub(crate) fn setid(ctx: &mut Ctx<'_>) -> CommandResult {
     })?;
     let key = ctx.key(2);
     ctx.changed_groups("xgroup-setid", key.bytes);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `XGROUP DESTROY key group`
@@ -144,8 +135,7 @@ pub(crate) fn destroy(ctx: &mut Ctx<'_>) -> CommandResult {
     if destroyed {
         ctx.changed_groups("xgroup-destroy", key.bytes);
     }
-    ctx.out.int(i64::from(destroyed));
-    Ok(())
+    ctx.reply_int(i64::from(destroyed))
 }
 
 /// `XGROUP CREATECONSUMER key group consumer`
@@ -156,8 +146,7 @@ pub(crate) fn createconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     if created {
         ctx.changed_groups_quietly("xgroup-createconsumer", key.bytes);
     }
-    ctx.out.int(i64::from(created));
-    Ok(())
+    ctx.reply_int(i64::from(created))
 }
 
 /// `XGROUP DELCONSUMER key group consumer`
@@ -168,14 +157,7 @@ pub(crate) fn delconsumer(ctx: &mut Ctx<'_>) -> CommandResult {
     if had.is_some() {
         ctx.changed_groups_quietly("xgroup-delconsumer", key.bytes);
     }
-    ctx.out.int(had.unwrap_or(0) as i64);
-    Ok(())
-}
-
-/// `XGROUP HELP`, `XINFO HELP`
-pub(crate) fn help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
+    ctx.reply_int(had.unwrap_or(0) as i64)
 }
 
 fn reply_number(out: &mut Reply, number: Option<i64>) {
@@ -210,13 +192,7 @@ pub(crate) fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
     if full {
         let has_count = ctx.argc() == 6 && ctx.is(4, "COUNT");
         if !ctx.is(3, "FULL") || ctx.argc() > 4 && !has_count {
-            let name = ctx.arg(1);
-            let text = [
-                &b"ERR unknown subcommand or wrong number of arguments for '"[..],
-                quoted(name),
-                b"'. Try XINFO HELP.",
-            ];
-            return Err(CommandError::bytes(text.concat()).into());
+            return Err(ctx.wrong_subcommand().into());
         }
         if has_count {
             count = usize::try_from(ctx.int(5)?).unwrap_or(FULL_COUNT_DEFAULT);
@@ -230,19 +206,13 @@ pub(crate) fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
     let more = if idempotency.is_some() { INFO_FIELDS } else { 0 };
     out.map(more + if full { 9 } else { 10 });
     let nodes = stream.nodes_len() as i64;
-    for (name, number) in [("length", stream.len() as i64), ("radix-tree-keys", nodes), ("radix-tree-nodes", nodes + 1)]
-    {
-        out.bulk(name.as_bytes());
-        out.int(number);
-    }
-    for (name, id) in [("last-generated-id", stream.last_id()), ("max-deleted-entry-id", stream.max_deleted_id())] {
-        out.bulk(name.as_bytes());
-        reply_id(out, id);
-    }
-    out.bulk(b"entries-added");
-    out.int(stream.entries_added() as i64);
-    out.bulk(b"recorded-first-entry-id");
-    reply_id(out, stream.first_id());
+    out.int_field("length", stream.len() as i64);
+    out.int_field("radix-tree-keys", nodes);
+    out.int_field("radix-tree-nodes", nodes + 1);
+    id_field(out, "last-generated-id", stream.last_id());
+    id_field(out, "max-deleted-entry-id", stream.max_deleted_id());
+    out.int_field("entries-added", stream.entries_added() as i64);
+    id_field(out, "recorded-first-entry-id", stream.first_id());
     if let Some(table) = idempotency {
         idempotency::reply_info(out, table, now_ms);
     }
@@ -250,8 +220,7 @@ pub(crate) fn info_stream(ctx: &mut Ctx<'_>) -> CommandResult {
         reply_full(out, stream, count);
         return Ok(());
     }
-    out.bulk(b"groups");
-    out.int(stream.groups().len() as i64);
+    out.int_field("groups", stream.groups().len() as i64);
     let first = stream.iter_from(StreamId::MIN).next();
     let last = stream.iter_back_from(StreamId::MAX).next();
     for (name, entry) in [("first-entry", first), ("last-entry", last)] {
@@ -276,11 +245,9 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
         let assigned: usize = group.consumers.values().map(|consumer| consumer.pending.len()).sum();
         let released = group.pending.len() - assigned;
         out.map(if released > 0 { 8 } else { 7 });
-        out.bulk(b"name");
-        out.bulk(name);
+        out.bulk_field("name", name);
         reply_progress(out, stream, group);
-        out.bulk(b"pel-count");
-        out.int(group.pending.len() as i64);
+        out.int_field("pel-count", group.pending.len() as i64);
         out.bulk(b"pending");
         out.array(group.pending.len().min(count));
         for (id, pending) in group.pending.iter().take(count) {
@@ -294,16 +261,10 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
         out.array(group.consumers.len());
         for (name, consumer) in &group.consumers {
             out.map(5);
-            out.bulk(b"name");
-            out.bulk(name);
-            for (name, number) in [
-                ("seen-time", consumer.seen_ms),
-                ("active-time", consumer.active_ms),
-                ("pel-count", consumer.pending.len() as i64),
-            ] {
-                out.bulk(name.as_bytes());
-                out.int(number);
-            }
+            out.bulk_field("name", name);
+            out.int_field("seen-time", consumer.seen_ms);
+            out.int_field("active-time", consumer.active_ms);
+            out.int_field("pel-count", consumer.pending.len() as i64);
             out.bulk(b"pending");
             out.array(consumer.pending.len().min(count));
             for id in consumer.pending.iter().take(count) {
@@ -316,15 +277,18 @@ fn reply_full(out: &mut Reply, stream: &Stream, count: usize) {
         }
         // Clients from before XNACK may refuse a field that they do not know.
         if released > 0 {
-            out.bulk(b"nacked-count");
-            out.int(released as i64);
+            out.int_field("nacked-count", released as i64);
         }
     }
 }
 
+fn id_field(out: &mut Reply, name: &str, id: StreamId) {
+    out.bulk(name.as_bytes());
+    reply_id(out, id);
+}
+
 fn reply_progress(out: &mut Reply, stream: &Stream, group: &Group) {
-    out.bulk(b"last-delivered-id");
-    reply_id(out, group.last_id);
+    id_field(out, "last-delivered-id", group.last_id);
     out.bulk(b"entries-read");
     reply_number(out, group.entries_read.map(|read| read as i64));
     out.bulk(b"lag");
@@ -339,12 +303,9 @@ pub(crate) fn info_groups(ctx: &mut Ctx<'_>) -> CommandResult {
     out.array(stream.groups().len());
     for (name, group) in stream.groups() {
         out.map(6);
-        out.bulk(b"name");
-        out.bulk(name);
-        for (name, len) in [("consumers", group.consumers.len()), ("pending", group.pending.len())] {
-            out.bulk(name.as_bytes());
-            out.int(len as i64);
-        }
+        out.bulk_field("name", name);
+        out.int_field("consumers", group.consumers.len() as i64);
+        out.int_field("pending", group.pending.len() as i64);
         reply_progress(out, stream, group);
     }
     Ok(())
@@ -359,14 +320,11 @@ pub(crate) fn info_consumers(ctx: &mut Ctx<'_>) -> CommandResult {
     out.array(group.consumers.len());
     for (name, consumer) in &group.consumers {
         out.map(4);
-        out.bulk(b"name");
-        out.bulk(name);
+        out.bulk_field("name", name);
         let inactive = if consumer.active_ms < 0 { -1 } else { (now_ms - consumer.active_ms).max(0) };
-        let idle = (now_ms - consumer.seen_ms).max(0);
-        for (name, number) in [("pending", consumer.pending.len() as i64), ("idle", idle), ("inactive", inactive)] {
-            out.bulk(name.as_bytes());
-            out.int(number);
-        }
+        out.int_field("pending", consumer.pending.len() as i64);
+        out.int_field("idle", (now_ms - consumer.seen_ms).max(0));
+        out.int_field("inactive", inactive);
     }
     Ok(())
 }

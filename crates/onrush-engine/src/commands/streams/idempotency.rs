@@ -4,6 +4,7 @@ use onrush_resp::Reply;
 use onrush_store::{Idempotency, Stream, StreamId, Tracked};
 
 use crate::command::RestOfArgs;
+use crate::commands::reply::Fields;
 use crate::commands::streams::parse_id;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
@@ -127,8 +128,7 @@ pub(crate) fn xcfgset(ctx: &mut Ctx<'_>) -> CommandResult {
     let messages_max = messages_max.and_then(|given| u16::try_from(given).ok()).unwrap_or(table.messages_max());
     table.configure(duration_s, messages_max);
     ctx.changed_untold();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `XIDMPRECORD key producer-id idempotent-id id`: the command log has this for each added message.
@@ -154,8 +154,7 @@ pub(crate) fn xidmprecord(ctx: &mut Ctx<'_>) -> CommandResult {
             ctx.changed_untold();
         }
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// The number of fields in XINFO STREAM about producers.
@@ -164,16 +163,10 @@ pub(crate) const INFO_FIELDS: usize = 6;
 /// Appends them.
 pub(crate) fn reply_info(out: &mut Reply, table: &Idempotency, now_ms: i64) {
     let Tracked { producers, messages } = table.tracked(now_ms);
-    let numbers: [(&str, i64); INFO_FIELDS] = [
-        ("idmp-duration", table.duration_s().into()),
-        ("idmp-maxsize", table.messages_max().into()),
-        ("pids-tracked", producers as i64),
-        ("iids-tracked", messages as i64),
-        ("iids-added", table.added() as i64),
-        ("iids-duplicates", table.duplicates() as i64),
-    ];
-    for (name, number) in numbers {
-        out.bulk(name.as_bytes());
-        out.int(number);
-    }
+    out.int_field("idmp-duration", table.duration_s().into());
+    out.int_field("idmp-maxsize", table.messages_max().into());
+    out.int_field("pids-tracked", producers as i64);
+    out.int_field("iids-tracked", messages as i64);
+    out.int_field("iids-added", table.added() as i64);
+    out.int_field("iids-duplicates", table.duplicates() as i64);
 }

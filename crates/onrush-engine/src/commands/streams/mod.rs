@@ -289,8 +289,7 @@ pub(crate) fn xadd(ctx: &mut Ctx<'_>) -> CommandResult {
         return Ok(());
     }
     if options.no_mkstream && ctx.commit.write_as::<Stream>(&key)?.is_none() {
-        ctx.out.null();
-        return Ok(());
+        return ctx.reply_null();
     }
     let (now_ms, trim, limits) = (ctx.now_ms(), options.trim_option(ctx), ctx.engine.settings.encodings.stream());
     let stream = ctx.commit.write_or_create::<Stream>(&key)?;
@@ -365,20 +364,10 @@ fn choose_id(last: StreamId, new_id: &NewId, now_ms: i64) -> Result<StreamId, Co
 pub(crate) fn xlen(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let len = ctx.commit.read_as::<Stream>(&key)?.map_or(0, Stream::len);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
-/// `XRANGE key start end [COUNT count]`
-pub(crate) fn xrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    range(ctx, false)
-}
-
-/// `XREVRANGE key end start [COUNT count]`
-pub(crate) fn xrevrange(ctx: &mut Ctx<'_>) -> CommandResult {
-    range(ctx, true)
-}
-
+/// `XRANGE key start end [COUNT count]`, or XREVRANGE.
 fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     let (start, end) = if reverse { (3, 2) } else { (2, 3) };
     let start = parse_bound(ctx.arg(start), false)?;
@@ -393,13 +382,9 @@ fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
     }
     let key = ctx.key(1);
     let stream = ctx.commit.read_as::<Stream>(&key)?;
-    let Some(stream) = stream else {
-        ctx.out.array(0);
-        return Ok(());
-    };
+    let Some(stream) = stream else { return ctx.reply_empty() };
     if count == 0 {
-        ctx.out.null_array();
-        return Ok(());
+        return ctx.reply_null_array();
     }
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let entries: Vec<StreamEntry<'_>> = if start > end {
@@ -418,8 +403,7 @@ fn range(ctx: &mut Ctx<'_>, reverse: bool) -> CommandResult {
 pub(crate) fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     if ctx.commit.write_as::<Stream>(&key)?.is_none() {
-        ctx.out.int(0);
-        return Ok(());
+        return ctx.reply_int(0);
     }
     let ids: Vec<StreamId> = (2..ctx.argc()).map(|index| parse_id(ctx.arg(index), 0)).collect::<Result<_, _>>()?;
     let stream = ctx.commit.write_as::<Stream>(&key)?;
@@ -427,8 +411,7 @@ pub(crate) fn xdel(ctx: &mut Ctx<'_>) -> CommandResult {
     if removed > 0 {
         ctx.changed_quietly(EventClass::Stream, "xdel", key.bytes);
     }
-    ctx.out.int(removed as i64);
-    Ok(())
+    ctx.reply_int(removed as i64)
 }
 
 /// `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
@@ -448,8 +431,7 @@ pub(crate) fn xtrim(ctx: &mut Ctx<'_>) -> CommandResult {
             trim.log(ctx, key.bytes, len);
         }
     }
-    ctx.out.int(removed as i64);
-    Ok(())
+    ctx.reply_int(removed as i64)
 }
 
 /// `XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]`
@@ -498,8 +480,7 @@ pub(crate) fn xsetid(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     stream.set_last_id(last_id, entries_added, max_deleted);
     ctx.changed_groups("xsetid", key.bytes);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 #[cfg(test)]

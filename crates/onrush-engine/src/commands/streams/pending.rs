@@ -4,6 +4,7 @@ use onrush_resp::parse_i64;
 use onrush_store::{Group, Pending, Stream, StreamId};
 
 use crate::command::RestOfArgs;
+use crate::commands::streams::reads::{Reader, log_claim, log_progress};
 use crate::commands::streams::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -16,11 +17,10 @@ const AUTOCLAIM_ATTEMPTS: usize = 10;
 /// The greatest COUNT: as many identifiers as Redis has room for.
 const AUTOCLAIM_COUNTS: std::ops::RangeInclusive<usize> = 1..=i64::MAX as usize / size_of::<StreamId>();
 
-pub(crate) fn no_group(key: &[u8], group: &[u8]) -> CommandError {
-    CommandError::bytes(
-        [&b"NOGROUP No such key '"[..], error::quoted(key), b"' or consumer group '", error::quoted(group), b"'"]
-            .concat(),
-    )
+/// The error of a command on a group that is not there; `end` stands behind its name.
+pub(super) fn no_group(key: &Key<'_>, group: &[u8], end: &str) -> CommandError {
+    let key = [error::quoted(key.bytes), b"' or consumer group '", error::quoted(group)].concat();
+    CommandError::bytes([b"NOGROUP No such key '", &key[..], end.as_bytes()].concat())
 }
 
 /// `XACK key group id [id …]`
@@ -29,8 +29,7 @@ pub(crate) fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     let name = ctx.arg(2);
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
-        ctx.out.int(0);
-        return Ok(());
+        return ctx.reply_int(0);
     }
     let ids: Vec<StreamId> = (3..ctx.argc()).map(|index| parse_id(ctx.arg(index), 0)).collect::<Result<_, _>>()?;
     let group = ctx.commit.write_as::<Stream>(&key)?.and_then(|stream| stream.groups_mut().get_mut(name));
@@ -38,8 +37,7 @@ pub(crate) fn xack(ctx: &mut Ctx<'_>) -> CommandResult {
     if acknowledged > 0 {
         ctx.changed_untold();
     }
-    ctx.out.int(acknowledged as i64);
-    Ok(())
+    ctx.reply_int(acknowledged as i64)
 }
 
 /// `XPENDING key group [[IDLE min-idle-time] start end count [consumer]]`
@@ -66,7 +64,7 @@ pub(crate) fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
     let consumer = (at + 3 < argc).then(|| ctx.arg(at + 3));
     let now_ms = ctx.now_ms();
     let stream = ctx.commit.read_as::<Stream>(&key)?;
-    let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(key.bytes, name))?;
+    let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(&key, name, "'"))?;
     let is_wanted = |(_, pending): &(&StreamId, &Pending)| pending.is_idle_for(idle_min, now_ms);
     let found: Vec<(&StreamId, &Pending)> = match consumer.map(|name| group.consumers.get(name)) {
         _ if start > end => Vec::new(),
@@ -91,7 +89,7 @@ pub(crate) fn xpending(ctx: &mut Ctx<'_>) -> CommandResult {
 
 fn summary(ctx: &mut Ctx<'_>, key: &Key<'_>, name: &[u8]) -> CommandResult {
     let stream = ctx.commit.read_as::<Stream>(key)?;
-    let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(key.bytes, name))?;
+    let group = stream.and_then(|stream| stream.groups().get(name)).ok_or_else(|| no_group(key, name, "'"))?;
     ctx.out.array(4);
     ctx.out.int(group.pending.len() as i64);
     let ends = group.pending.first_key_value().zip(group.pending.last_key_value());
@@ -145,8 +143,7 @@ impl Claim {
             } else if rest.take_with("LASTID", 1) {
                 claim.last_id = Some(parse_id(rest.next_arg(), 0)?);
             } else {
-                let text = [&b"ERR Unrecognized XCLAIM option '"[..], error::quoted(word), b"'"];
-                return Err(CommandError::bytes(text.concat()));
+                return Err(CommandError::quoting("ERR Unrecognized XCLAIM option '", word, "'"));
             }
         }
         // A time in the future, or an invalid one, counts as now.
@@ -161,7 +158,7 @@ pub(crate) fn xclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     let (key, name, consumer) = (ctx.key(1), ctx.arg(2), ctx.arg(3));
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
-        return Err(no_group(key.bytes, name).into());
+        return Err(no_group(&key, name, "'").into());
     }
     let idle_min = ctx.int_or(4, CommandError::fixed("ERR Invalid min-idle-time argument for XCLAIM"))?.max(0);
     let mut ids = Vec::new();
@@ -260,28 +257,13 @@ fn finish(
         if logged.is_empty() {
             ctx.log_also(&[b"XGROUP", b"CREATECONSUMER", key.bytes, group, consumer]);
             if let Some((last_id, read)) = progress {
-                let (last_id, read) =
-                    (last_id.to_string(), read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string());
-                let setid: [&[u8]; 7] =
-                    [b"XGROUP", b"SETID", key.bytes, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-                ctx.log_also(&setid);
+                log_progress(ctx, key, group, &last_id.to_string(), read);
             }
         }
         let last_id = progress.map_or(StreamId::MIN, |(last_id, _)| last_id).to_string();
         for (id, pending) in logged {
-            let (id, time, count) = (id.to_string(), pending.delivered_ms.to_string(), pending.count.to_string());
-            let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, group, consumer, b"0", id.as_bytes()];
-            let tail: [&[u8]; 8] = [
-                b"TIME",
-                time.as_bytes(),
-                b"RETRYCOUNT",
-                count.as_bytes(),
-                b"FORCE",
-                b"JUSTID",
-                b"LASTID",
-                last_id.as_bytes(),
-            ];
-            ctx.log_instead(&[&head[..], &tail].concat());
+            let delivered = (pending.delivered_ms, pending.count);
+            log_claim(ctx, key, Reader { group, consumer }, id, delivered, &last_id);
         }
         for id in gone {
             ctx.log_instead(&[b"XACK", key.bytes, group, id.to_string().as_bytes()]);
@@ -311,7 +293,7 @@ pub(crate) fn xautoclaim(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     if !known {
-        return Err(no_group(key.bytes, name).into());
+        return Err(no_group(&key, name, "'").into());
     }
     let now_ms = ctx.now_ms();
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };

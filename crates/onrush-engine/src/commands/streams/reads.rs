@@ -6,10 +6,16 @@ use smallvec::SmallVec;
 
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, ReplacedArg, WaitsFor};
+use crate::commands::streams::pending::no_group;
 use crate::commands::streams::{parse_id, reply_entry, reply_id};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
+
+const NO_GROUP_OPTION: CommandError =
+    CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_NOACK_OPTION: CommandError =
+    CommandError::fixed("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
 
 /// Where reading a stream starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +31,7 @@ enum From {
 }
 
 /// The arguments of both commands.
+#[derive(Default)]
 struct Query<'a> {
     group: Option<(&'a [u8], &'a [u8])>,
     count: usize,
@@ -37,15 +44,7 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     fn parse(ctx: &mut Ctx<'a>, in_group: bool) -> Result<Self, Stop> {
-        let mut query = Self {
-            group: None,
-            count: 0,
-            deadline_ms: None,
-            no_ack: false,
-            keys: SmallVec::new(),
-            ids: 0,
-            from: SmallVec::new(),
-        };
+        let mut query = Self::default();
         let mut rest = ctx.rest(1);
         while !rest.take_with("STREAMS", 1) {
             if rest.take_with("BLOCK", 1) {
@@ -54,18 +53,12 @@ impl<'a> Query<'a> {
                 query.count = usize::try_from(rest.next_int()?).unwrap_or(0);
             } else if rest.take_with("GROUP", 2) {
                 if !in_group {
-                    return Err(CommandError::fixed(
-                        "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
-                    )
-                    .into());
+                    return Err(NO_GROUP_OPTION.into());
                 }
                 query.group = Some((rest.next_arg(), rest.next_arg()));
             } else if rest.take("NOACK") {
                 if !in_group {
-                    return Err(CommandError::fixed(
-                        "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
-                    )
-                    .into());
+                    return Err(NO_NOACK_OPTION.into());
                 }
                 query.no_ack = true;
             } else {
@@ -92,25 +85,12 @@ impl<'a> Query<'a> {
             if let Some((group, _)) = query.group
                 && !stream.is_some_and(|stream| stream.groups().contains_key(group))
             {
-                return Err(no_group(key.bytes, group).into());
+                return Err(no_group(key, group, "' in XREADGROUP with GROUP option").into());
             }
             query.from.push(from_argument(ctx, query.ids + offset, in_group)?);
         }
         Ok(query)
     }
-}
-
-fn no_group(key: &[u8], group: &[u8]) -> CommandError {
-    CommandError::bytes(
-        [
-            &b"NOGROUP No such key '"[..],
-            error::quoted(key),
-            b"' or consumer group '",
-            error::quoted(group),
-            b"' in XREADGROUP with GROUP option",
-        ]
-        .concat(),
-    )
 }
 
 fn from_argument(ctx: &Ctx<'_>, index: usize, in_group: bool) -> Result<From, CommandError> {
@@ -188,10 +168,7 @@ pub(crate) fn xread(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Waits if the command has BLOCK; otherwise replies that there is nothing.
 fn wait(ctx: &mut Ctx<'_>, query: &Query<'_>, ids: &[String], waits_for: WaitsFor) -> CommandResult {
-    let Some(deadline_ms) = query.deadline_ms else {
-        ctx.out.null_array();
-        return Ok(());
-    };
+    let Some(deadline_ms) = query.deadline_ms else { return ctx.reply_null_array() };
     let replaced =
         |(offset, id): (usize, &String)| ReplacedArg { index: query.ids + offset, arg: id.clone().into_bytes() };
     let instead = ids.iter().enumerate().map(replaced).collect();
@@ -263,9 +240,9 @@ fn has_news(ctx: &Ctx<'_>, key: &Key<'_>, group: &[u8]) -> bool {
 
 /// Who reads: a consumer of a group.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
-    group: &'a [u8],
-    consumer: &'a [u8],
+pub(super) struct Reader<'a> {
+    pub(super) group: &'a [u8],
+    pub(super) consumer: &'a [u8],
 }
 
 /// Replies with a consumer's pending entries after an identifier; deleted entries have null for fields. The others count
@@ -321,12 +298,25 @@ fn count_deliveries(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, ids: &
 
 /// Logs that a consumer has a pending entry, delivered last at this time, for the `count`th time. `last`: the identifier
 /// that the group has got last.
-fn log_claim(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, id: StreamId, (ms, count): (i64, u64), last: &str) {
+pub(super) fn log_claim(
+    ctx: &mut Ctx<'_>,
+    key: &Key<'_>,
+    reader: Reader<'_>,
+    id: StreamId,
+    (ms, count): (i64, u64),
+    last: &str,
+) {
     let (id, ms, count) = (id.to_string(), ms.to_string(), count.to_string());
     let head: [&[u8]; 6] = [b"XCLAIM", key.bytes, reader.group, reader.consumer, b"0", id.as_bytes()];
     let times: [&[u8]; 4] = [b"TIME", ms.as_bytes(), b"RETRYCOUNT", count.as_bytes()];
     let tail: [&[u8]; 4] = [b"FORCE", b"JUSTID", b"LASTID", last.as_bytes()];
     ctx.log_instead(&[&head[..], &times, &tail].concat());
+}
+
+/// Logs which entry a group has got last, and how many it has read.
+pub(super) fn log_progress(ctx: &mut Ctx<'_>, key: &Key<'_>, group: &[u8], last: &str, read: Option<u64>) {
+    let read = read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string();
+    ctx.log_instead(&[b"XGROUP", b"SETID", key.bytes, group, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
 }
 
 /// Gives a consumer entries that no member of its group has got, and replies with them.
@@ -363,22 +353,13 @@ fn deliver(ctx: &mut Ctx<'_>, key: &Key<'_>, reader: Reader<'_>, count: usize, n
     if let Some(consumer) = group.consumers.get_mut(consumer_name).filter(|_| !no_ack) {
         consumer.active_ms = now_ms;
     }
-    let (last, read) = (group.last_id.to_string(), entries_read);
+    let last = group.last_id.to_string();
     ctx.changed_untold();
     if ctx.is_logged() {
         for id in ids.iter().filter(|_| !no_ack) {
             log_claim(ctx, key, reader, *id, (now_ms, 1), &last);
         }
-        let read = read.map_or(-1, |read| i64::try_from(read).unwrap_or(i64::MAX)).to_string();
-        ctx.log_instead(&[
-            b"XGROUP",
-            b"SETID",
-            key.bytes,
-            group_name,
-            last.as_bytes(),
-            b"ENTRIESREAD",
-            read.as_bytes(),
-        ]);
+        log_progress(ctx, key, group_name, &last, entries_read);
     }
     Ok(())
 }

@@ -65,7 +65,7 @@ pub(crate) fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
     let known = ctx.commit.read_as::<Stream>(&key)?.is_some_and(|stream| stream.groups().contains_key(name));
     let request = Request::parse(ctx)?;
     if !known {
-        return Err(no_group(key.bytes, name).into());
+        return Err(no_group(&key, name, "'").into());
     }
     let Some(stream) = ctx.commit.write_as::<Stream>(&key)? else { return Ok(()) };
     let mut released = 0;
@@ -81,6 +81,5 @@ pub(crate) fn xnack(ctx: &mut Ctx<'_>) -> CommandResult {
     if released > 0 {
         ctx.changed_untold();
     }
-    ctx.out.int(released);
-    Ok(())
+    ctx.reply_int(released)
 }

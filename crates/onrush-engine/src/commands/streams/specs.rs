@@ -31,12 +31,12 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("key pid iid stream-id")
         .summary("Says which entry a producer's message became; the command log has it.")
         .key("RW update"),
-    Spec::stream("xrange", "5.0.0", -4, "readonly", streams::xrange)
+    Spec::stream("xrange", "5.0.0", -4, "readonly", |ctx| streams::range(ctx, false))
         .syntax("key start end [COUNT count]")
         .summary("Returns the entries within an interval.")
         .complexity("O(N) for N entries returned")
         .key("RO access"),
-    Spec::stream("xrevrange", "5.0.0", -4, "readonly", streams::xrevrange)
+    Spec::stream("xrevrange", "5.0.0", -4, "readonly", |ctx| streams::range(ctx, true))
         .syntax("key end start [COUNT count]")
         .summary("Returns the entries within an interval, newest first.")
         .complexity("O(N) for N entries returned")
@@ -148,7 +148,7 @@ static XGROUP: &[Spec] = &[
         .syntax("key groupname consumername")
         .summary("Deletes a consumer with what is pending for it.")
         .keys(&[KeySpec::keys("RW delete", 2, 0, 1)]),
-    Spec::stream("help", "5.0.0", 2, "loading stale", groups::help).summary("Lists the subcommands."),
+    Spec::help(Group::Stream, "5.0.0").summary("Lists the subcommands."),
 ];
 
 static XINFO: &[Spec] = &[
@@ -165,7 +165,7 @@ static XINFO: &[Spec] = &[
         .syntax("key [FULL [COUNT count]]")
         .summary("Tells about a stream.")
         .keys(&[KeySpec::keys("RO access", 2, 0, 1)]),
-    Spec::stream("help", "5.0.0", 2, "loading stale", groups::help).summary("Lists the subcommands."),
+    Spec::help(Group::Stream, "5.0.0").summary("Lists the subcommands."),
 ];
 
 /// The keys behind the word that begins them: a group or a consumer may have the same name.

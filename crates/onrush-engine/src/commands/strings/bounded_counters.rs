@@ -10,11 +10,11 @@ use crate::error::{self, CommandError};
 use crate::formats::long_double::LongDouble;
 
 const BOUNDS_CROSS: CommandError = CommandError::fixed("ERR LBOUND must not be greater than UBOUND");
-const NOT_FINITE: CommandError = CommandError::fixed("ERR increment would produce NaN or Infinity");
 
 /// What happens to the key's expiry.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Expiry {
+    #[default]
     Stays,
     Goes,
     /// As argument `.1` says.
@@ -22,6 +22,7 @@ enum Expiry {
 }
 
 /// What the options say; numbers by the indexes of their arguments.
+#[derive(Default)]
 struct Options {
     increment: Option<usize>,
     is_float: bool,
@@ -35,16 +36,7 @@ struct Options {
 
 impl Options {
     fn parse(ctx: &Ctx<'_>) -> Result<Self, CommandError> {
-        let (increment, low, high) = (None, None, None);
-        let mut options = Self {
-            increment,
-            is_float: false,
-            low,
-            high,
-            saturates: false,
-            expiry: Expiry::Stays,
-            only_new_expiry: false,
-        };
+        let mut options = Self::default();
         let mut rest = ctx.rest(2);
         while !rest.is_empty() {
             if !options.saturates && rest.take("SATURATE") {
@@ -172,7 +164,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
         }
         None => Found { value: LongDouble::from_i64(0), expire: None },
     };
-    let sum = found.value.checked_add(increment).ok_or(NOT_FINITE)?;
+    let sum = found.value.checked_add(increment).ok_or(error::NOT_FINITE)?;
     let bounded = match (low, high) {
         (Some(low), _) if sum.is_less_than(low) => low,
         (_, Some(high)) if high.is_less_than(sum) => high,
@@ -183,7 +175,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
         return Ok(());
     }
     if bounded.is_infinite() {
-        return Err(NOT_FINITE.into());
+        return Err(error::NOT_FINITE.into());
     }
     let value = bounded.to_string();
     let expiries = ExpiryChange { before: found.expire, after: expiry(found.expire) };

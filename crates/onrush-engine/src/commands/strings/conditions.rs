@@ -6,7 +6,7 @@ use onrush_store::Entry;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::command::RestOfArgs;
-use crate::commands::strings::check_string;
+use crate::commands::bits::bytes_of;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError, Stop};
 
@@ -32,20 +32,20 @@ pub(crate) enum Condition<'a> {
     DigestNotEqual(&'a [u8]),
 }
 
+/// Makes a condition that compares of its operand.
+type Comparison<'a> = fn(&'a [u8]) -> Condition<'a>;
+
 impl<'a> Condition<'a> {
     /// Takes a condition that compares, and its operand.
     pub(crate) fn take_comparison(rest: &mut RestOfArgs<'a>) -> Option<Self> {
-        Some(if rest.take_with("IFEQ", 1) {
-            Self::Equal(rest.next_arg())
-        } else if rest.take_with("IFNE", 1) {
-            Self::NotEqual(rest.next_arg())
-        } else if rest.take_with("IFDEQ", 1) {
-            Self::DigestEqual(rest.next_arg())
-        } else if rest.take_with("IFDNE", 1) {
-            Self::DigestNotEqual(rest.next_arg())
-        } else {
-            return None;
-        })
+        let words: [(&str, Comparison<'a>); 4] = [
+            ("IFEQ", Self::Equal),
+            ("IFNE", Self::NotEqual),
+            ("IFDEQ", Self::DigestEqual),
+            ("IFDNE", Self::DigestNotEqual),
+        ];
+        let condition = rest.take_one_of_with(words, 1)?;
+        Some(condition(rest.next_arg()))
     }
 
     /// Whether it is about the value.
@@ -79,9 +79,7 @@ impl<'a> Condition<'a> {
 /// The result of `look` on an entry's string.
 fn with_string(entry: Option<&Entry>, look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Stop> {
     let Some(entry) = entry else { return Ok(look(None)) };
-    check_string(entry)?;
-    let mut buffer = itoa::Buffer::new();
-    Ok(look(Some(entry.value().to_bytes(&mut buffer))))
+    Ok(look(Some(bytes_of(entry, &mut itoa::Buffer::new())?)))
 }
 
 /// A digest as DIGEST spells it, in either case.
@@ -97,15 +95,9 @@ fn parse_digest(text: &[u8]) -> Result<u64, CommandError> {
 /// `DIGEST key`
 pub(crate) fn digest(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.null();
-        return Ok(());
-    };
-    check_string(entry)?;
-    let mut buffer = itoa::Buffer::new();
-    let digest = xxh3_64(entry.value().to_bytes(&mut buffer));
-    ctx.out.bulk(&digest_text(digest));
-    Ok(())
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_null() };
+    let digest = xxh3_64(bytes_of(entry, &mut itoa::Buffer::new())?);
+    ctx.reply_bulk(&digest_text(digest))
 }
 
 /// A digest in hexadecimal.
@@ -123,16 +115,12 @@ pub(crate) fn delex(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let slot = ctx.commit.write(&key);
     let is_met = condition.is_met(slot.as_deref())?;
-    let Some(slot) = slot.filter(|_| is_met) else {
-        ctx.out.int(0);
-        return Ok(());
-    };
+    let Some(slot) = slot.filter(|_| is_met) else { return ctx.reply_int(0) };
     let removed = slot.remove();
     ctx.commit.discard(Some(removed));
     ctx.changed(EventClass::Generic, "del", key.bytes);
     ctx.log_instead(&[b"DEL", key.bytes]);
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
 #[cfg(test)]

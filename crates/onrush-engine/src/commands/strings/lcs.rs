@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use onrush_resp::Reply;
 use onrush_store::{Type, ValueRef};
 
+use crate::commands::keys::lock;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError, Stop};
 
@@ -66,9 +68,8 @@ pub(crate) fn lcs(ctx: &mut Ctx<'_>) -> CommandResult {
 
 /// Both strings as of one moment; a missing key counts as empty.
 fn read_both(ctx: &mut Ctx<'_>) -> Result<(Bytes, Bytes), Stop> {
-    let db = ctx.commit.db();
     let keys = [ctx.key(1), ctx.key(2)];
-    ctx.commit.lock_all(keys.map(|key| (db, key.hash)))?;
+    lock(ctx, &keys)?;
     let [a, b] = keys.map(|key| match ctx.commit.read(&key) {
         None => Some(Arc::default()),
         Some(entry) if entry.ty() == Type::String => Some(match entry.value() {
@@ -107,8 +108,7 @@ fn reply_runs(out: &mut Reply, runs: &[Run], with_len: bool, lcs_len: usize) {
             out.int(run.len as i64);
         }
     }
-    out.bulk(b"len");
-    out.int(lcs_len as i64);
+    out.int_field("len", lcs_len as i64);
 }
 
 /// What LCS is to reply.

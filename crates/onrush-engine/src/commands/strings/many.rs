@@ -28,8 +28,7 @@ pub(crate) fn mset(ctx: &mut Ctx<'_>) -> CommandResult {
     check_pairs(ctx)?;
     lock_keys(ctx, 2)?;
     set_pairs(ctx);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `MSETNX key value [key value …]`: all or nothing.
@@ -39,13 +38,11 @@ pub(crate) fn msetnx(ctx: &mut Ctx<'_>) -> CommandResult {
     for index in (1..ctx.argc()).step_by(2) {
         let key = ctx.key(index);
         if ctx.commit.write(&key).is_some() {
-            ctx.out.int(0);
-            return Ok(());
+            return ctx.reply_int(0);
         }
     }
     set_pairs(ctx);
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
 fn check_pairs(ctx: &Ctx<'_>) -> CommandResult {
@@ -108,8 +105,7 @@ pub(crate) fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
             fetch_ahead(ctx, &keys, nth);
             let found = ctx.commit.write(key);
             if !condition.is_met(found.as_deref())? {
-                ctx.out.int(0);
-                return Ok(());
+                return ctx.reply_int(0);
             }
         }
     }
@@ -126,8 +122,7 @@ pub(crate) fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
     if ctx.is_logged() {
         log_pairs(ctx, &options, end, expire);
     }
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
 /// The argument behind MSETEX's last pair.

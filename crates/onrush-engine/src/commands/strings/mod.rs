@@ -12,10 +12,12 @@ use onrush_resp::{Reply, parse_i64};
 use onrush_store::{EMBED_VALUE_LEN_MAX, Entry, NewValue, Type, ValueRef};
 
 use crate::command::RestOfArgs;
+use crate::commands::bits::bytes_of;
+use crate::commands::keys::expire::{self, set_expire};
 use crate::commands::strings::conditions::Condition;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Stop};
 use crate::formats::long_double::LongDouble;
 
 /// The longest text of an `i64`.
@@ -46,20 +48,36 @@ impl ExpiryUnit {
     /// Argument `index`, a positive number in this unit, as Unix time in milliseconds.
     pub(super) fn read(self, ctx: &Ctx<'_>, index: usize) -> Result<i64, CommandError> {
         let value = ctx.int(index)?;
-        let invalid = || CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name));
-        if value <= 0 {
-            return Err(invalid());
-        }
-        let scaled = match self {
-            Self::Ex | Self::ExAt => value.checked_mul(1000),
-            Self::Px | Self::PxAt => Some(value),
-        };
-        let at = match self {
-            Self::Ex | Self::Px => scaled.and_then(|scaled| scaled.checked_add(ctx.now_ms())),
-            Self::ExAt | Self::PxAt => scaled,
-        };
-        at.ok_or_else(invalid)
+        Some(value)
+            .filter(|&value| value > 0)
+            .and_then(|value| self.at(value, ctx.now_ms()))
+            .ok_or_else(|| bad_expiry(ctx))
     }
+
+    /// A number in this unit as Unix time in milliseconds; `None` if that is out of range.
+    #[inline]
+    pub(crate) fn at(self, value: i64, now_ms: i64) -> Option<i64> {
+        let value_ms = if self.is_in_seconds() { value.checked_mul(1000)? } else { value };
+        value_ms.checked_add(self.base_ms(now_ms))
+    }
+
+    /// When it counts from, as Unix time in milliseconds.
+    #[inline]
+    pub(crate) fn base_ms(self, now_ms: i64) -> i64 {
+        if matches!(self, Self::Ex | Self::Px) { now_ms } else { 0 }
+    }
+
+    /// Whether it counts seconds, not milliseconds.
+    #[inline]
+    pub(crate) fn is_in_seconds(self) -> bool {
+        matches!(self, Self::Ex | Self::ExAt)
+    }
+}
+
+/// The error for an expiry out of range.
+#[cold]
+pub(crate) fn bad_expiry(ctx: &Ctx<'_>) -> CommandError {
+    CommandError::text(format!("ERR invalid expire time in '{}' command", ctx.command.full_name))
 }
 
 /// An argument as a value to store: its own buffer if it has one, an integer if it spells one.
@@ -76,6 +94,14 @@ pub(super) fn new_value<'a>(ctx: &Ctx<'a>, index: usize) -> NewValue<'a> {
         return NewValue::Shared(owned.clone());
     }
     NewValue::Bytes(bytes)
+}
+
+/// Bytes as a value to store, even if they spell an integer. Many of them are taken over.
+pub(super) fn take_raw(bytes: &mut Vec<u8>) -> NewValue<'_> {
+    match bytes.len() > EMBED_VALUE_LEN_MAX {
+        true => NewValue::Shared(Arc::new(std::mem::take(bytes))),
+        false => NewValue::Raw(bytes),
+    }
 }
 
 /// Appends a string value to the reply.
@@ -209,8 +235,7 @@ pub(crate) fn set(ctx: &mut Ctx<'_>) -> CommandResult {
     let value = new_value(ctx, 2);
     store(ctx, &key, value, None);
     ctx.changed(EventClass::String, "set", key.bytes);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn set_with_options(ctx: &mut Ctx<'_>) -> CommandResult {
@@ -273,25 +298,17 @@ fn log_set(ctx: &mut Ctx<'_>, options: &Options<'_>, key: &Key<'_>, value_index:
 pub(crate) fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     if ctx.commit.write(&key).is_some() {
-        ctx.out.int(0);
-        return Ok(());
+        return ctx.reply_int(0);
     }
     let value = new_value(ctx, 2);
     store(ctx, &key, value, None);
     ctx.changed(EventClass::String, "set", key.bytes);
-    ctx.out.int(1);
-    Ok(())
+    ctx.reply_int(1)
 }
 
-/// `SETEX key seconds value`
-pub(crate) fn setex(ctx: &mut Ctx<'_>) -> CommandResult {
-    let options = Options { expiry: Some((ExpiryUnit::Ex, 2)), ..Options::default() };
-    set_generic(ctx, &options, 3)
-}
-
-/// `PSETEX key milliseconds value`
-pub(crate) fn psetex(ctx: &mut Ctx<'_>) -> CommandResult {
-    let options = Options { expiry: Some((ExpiryUnit::Px, 2)), ..Options::default() };
+/// `SETEX key seconds value`, or PSETEX.
+fn setex(ctx: &mut Ctx<'_>, unit: ExpiryUnit) -> CommandResult {
+    let options = Options { expiry: Some((unit, 2)), ..Options::default() };
     set_generic(ctx, &options, 3)
 }
 
@@ -347,7 +364,7 @@ pub(crate) fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
                 return Err(error.into());
             }
         };
-        getex_expire(ctx, &key, at);
+        set_expire(ctx, &key, at, expire::Condition::default());
     } else if options.persist && volatile {
         if let Some(mut slot) = ctx.commit.write(&key) {
             slot.set_expire(None);
@@ -356,22 +373,6 @@ pub(crate) fn getex(ctx: &mut Ctx<'_>) -> CommandResult {
         ctx.log_instead(&[b"PERSIST", key.bytes]);
     }
     Ok(())
-}
-
-fn getex_expire(ctx: &mut Ctx<'_>, key: &Key<'_>, at: i64) {
-    if at <= ctx.due_ms() {
-        let removed = ctx.commit.remove(key);
-        ctx.commit.discard(removed);
-        ctx.changed(EventClass::Generic, "del", key.bytes);
-        ctx.log_instead(&[b"DEL", key.bytes]);
-        return;
-    }
-    if let Some(mut slot) = ctx.commit.write(key) {
-        slot.set_expire(Some(at));
-    }
-    ctx.changed(EventClass::Generic, "expire", key.bytes);
-    let mut text = itoa::Buffer::new();
-    ctx.log_instead(&[b"PEXPIREAT", key.bytes, text.format(at).as_bytes()]);
 }
 
 /// `STRLEN key`
@@ -384,8 +385,7 @@ pub(crate) fn strlen(ctx: &mut Ctx<'_>) -> CommandResult {
         }
         None => 0,
     };
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
 /// Refuses strings that would be longer than `proto-max-bulk-len`.
@@ -394,24 +394,26 @@ fn check_length(ctx: &Ctx<'_>, len: u64) -> CommandResult {
     if len > len_max.max(0) as u64 { Err(error::STRING_TOO_LONG.into()) } else { Ok(()) }
 }
 
+/// The length of a string that is to be edited, and how many bytes that copies; `None` if there is no such key.
+#[inline]
+fn lens_of(ctx: &mut Ctx<'_>, key: &Key<'_>) -> Result<Option<(usize, usize)>, Stop> {
+    let Some(slot) = ctx.commit.write(key) else { return Ok(None) };
+    check_string(&slot)?;
+    Ok(Some((slot.value().len(), slot.value().copied_bytes())))
+}
+
 /// `APPEND key value`
 pub(crate) fn append(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     let suffix = ctx.arg(2);
-    let old = match ctx.commit.write(&key) {
-        Some(slot) => {
-            check_string(&slot)?;
-            Some((slot.value().len(), slot.value().copied_bytes()))
-        }
-        None => None,
-    };
-    let old_len = old.map(|(len, _)| len);
+    let old = lens_of(ctx, &key)?;
+    let old_len = old.map_or(0, |(len, _)| len);
     match old {
         None => {
             let value = new_value(ctx, 2);
             store(ctx, &key, value, None);
         }
-        Some((old_len, copied)) => {
+        Some((_, copied)) => {
             check_length(ctx, old_len as u64 + suffix.len() as u64)?;
             ctx.expect_edit(copied, 0)?;
             if let Some(mut slot) = ctx.commit.write_again(&key) {
@@ -420,8 +422,7 @@ pub(crate) fn append(ctx: &mut Ctx<'_>) -> CommandResult {
         }
     }
     ctx.changed(EventClass::String, "append", key.bytes);
-    ctx.out.int((old_len.unwrap_or(0) + suffix.len()) as i64);
-    Ok(())
+    ctx.reply_int((old_len + suffix.len()) as i64)
 }
 
 /// `SETRANGE key offset value`
@@ -430,23 +431,16 @@ pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let patch = ctx.arg(3);
     let offset = u64::try_from(offset).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
     let key = ctx.key(1);
-    let old = match ctx.commit.write(&key) {
-        Some(slot) => {
-            check_string(&slot)?;
-            Some((slot.value().len(), slot.value().copied_bytes()))
-        }
-        None => None,
-    };
-    let old_len = old.map(|(len, _)| len);
+    let old = lens_of(ctx, &key)?;
+    let old_len = old.map_or(0, |(len, _)| len);
     if patch.is_empty() {
-        ctx.out.int(old_len.unwrap_or(0) as i64);
-        return Ok(());
+        return ctx.reply_int(old_len as i64);
     }
     let end = offset.checked_add(patch.len() as u64).ok_or(error::STRING_TOO_LONG)?;
     check_length(ctx, end)?;
     let (offset, end) = (offset as usize, end as usize);
-    let len = old_len.unwrap_or(0).max(end);
-    if let Some((old_len, copied)) = old {
+    let len = old_len.max(end);
+    if let Some((_, copied)) = old {
         ctx.expect_edit(copied, end.saturating_sub(old_len))?;
         if let Some(mut slot) = ctx.commit.write_again(&key) {
             if end > slot.value().len() {
@@ -457,35 +451,21 @@ pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         let mut bytes = vec![0; end];
         bytes[offset..].copy_from_slice(patch);
-        let value = match end > EMBED_VALUE_LEN_MAX {
-            true => NewValue::Shared(Arc::new(bytes)),
-            false => NewValue::Raw(&bytes),
-        };
-        store(ctx, &key, value, None);
+        store(ctx, &key, take_raw(&mut bytes), None);
     }
     ctx.changed(EventClass::String, "setrange", key.bytes);
-    ctx.out.int(len as i64);
-    Ok(())
+    ctx.reply_int(len as i64)
 }
 
-/// `GETRANGE key start end`
+/// `GETRANGE key start end`, also as SUBSTR.
 pub(crate) fn getrange(ctx: &mut Ctx<'_>) -> CommandResult {
     let (start, end) = (ctx.int(2)?, ctx.int(3)?);
     let key = ctx.key(1);
-    let Some(entry) = ctx.commit.read(&key) else {
-        ctx.out.bulk(b"");
-        return Ok(());
-    };
-    check_string(entry)?;
+    let Some(entry) = ctx.commit.read(&key) else { return ctx.reply_bulk(b"") };
     let mut buffer = itoa::Buffer::new();
-    let bytes = entry.value().to_bytes(&mut buffer);
+    let bytes = bytes_of(entry, &mut buffer)?;
     ctx.out.bulk(range(bytes, start, end));
     Ok(())
-}
-
-/// `SUBSTR key start end`
-pub(crate) fn substr(ctx: &mut Ctx<'_>) -> CommandResult {
-    getrange(ctx)
 }
 
 /// The bytes from `start` to `end`, both included; negative positions count from the end.
@@ -497,16 +477,6 @@ fn range(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     let absolute = |position: i64| if position < 0 { (len + position).max(0) } else { position };
     let (start, end) = (absolute(start), absolute(end).min(len - 1));
     if start > end || len == 0 { b"" } else { &bytes[start as usize..=end as usize] }
-}
-
-/// `INCR key`
-pub(crate) fn incr(ctx: &mut Ctx<'_>) -> CommandResult {
-    add(ctx, 1)
-}
-
-/// `DECR key`
-pub(crate) fn decr(ctx: &mut Ctx<'_>) -> CommandResult {
-    add(ctx, -1)
 }
 
 /// `INCRBY key increment`
@@ -522,6 +492,7 @@ pub(crate) fn decrby(ctx: &mut Ctx<'_>) -> CommandResult {
     add(ctx, increment)
 }
 
+/// `INCR key`, or one of its relatives.
 #[inline]
 fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
     let key = ctx.key(1);
@@ -544,18 +515,7 @@ fn add(ctx: &mut Ctx<'_>, increment: i64) -> CommandResult {
         }
     };
     ctx.changed(EventClass::String, "incrby", key.bytes);
-    ctx.out.int(sum);
-    Ok(())
-}
-
-/// `INCR key`, several times.
-pub(crate) fn incr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
-    add_run(ctx, 1, times)
-}
-
-/// `DECR key`, several times.
-pub(crate) fn decr_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
-    add_run(ctx, -1, times)
+    ctx.reply_int(sum)
 }
 
 /// `INCRBY key increment`, several times.
@@ -568,7 +528,7 @@ pub(crate) fn decrby_run(ctx: &mut Ctx<'_>, times: u32) -> u32 {
     ctx.int(2).ok().and_then(i64::checked_neg).map_or(0, |increment| add_run(ctx, increment, times))
 }
 
-/// Adds to the integer of an existing key `times` times; if one of the additions would fail, does nothing and returns
+/// As [`add`], for an existing key and `times` times; if one of the additions would fail, does nothing and returns
 /// 0.
 fn add_run(ctx: &mut Ctx<'_>, increment: i64, times: u32) -> u32 {
     if ctx.commit.counts_accesses() {
@@ -609,13 +569,12 @@ pub(crate) fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let increment = LongDouble::parse(ctx.arg(2)).ok_or(error::NOT_FLOAT)?;
     let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
-    let sum = sum.ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
+    let sum = sum.ok_or(error::NOT_FINITE)?;
     let text = sum.to_string();
     store(ctx, &key, NewValue::Bytes(text.as_bytes()), expire);
     ctx.changed(EventClass::String, "incrbyfloat", key.bytes);
     ctx.log_instead(&[b"SET", key.bytes, text.as_bytes(), b"KEEPTTL"]);
-    ctx.out.bulk(text.as_bytes());
-    Ok(())
+    ctx.reply_bulk(text.as_bytes())
 }
 
 pub(super) fn float(value: ValueRef<'_>) -> Result<LongDouble, CommandError> {

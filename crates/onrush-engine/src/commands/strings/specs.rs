@@ -3,7 +3,7 @@
 use crate::batch::argv::Arguments;
 use crate::command::key_spec::{Invalid, KeyRef, KeyRefs};
 use crate::command::spec::{BeginSearch, FindKeys, KeySpec, Spec, key_flags};
-use crate::commands::strings::{self, bounded_counters, conditions, lcs, many};
+use crate::commands::strings::{self, ExpiryUnit, bounded_counters, conditions, lcs, many};
 
 /// The string commands.
 pub(crate) static SPECS: &[Spec] = &[
@@ -57,11 +57,11 @@ pub(crate) static SPECS: &[Spec] = &[
         .syntax("key value")
         .summary("Gives a key a string value unless the key exists.")
         .key("OW insert"),
-    Spec::string("setex", "2.0.0", 4, "write denyoom short", strings::setex)
+    Spec::string("setex", "2.0.0", 4, "write denyoom short", |ctx| strings::setex(ctx, ExpiryUnit::Ex))
         .syntax("key seconds value")
         .summary("Gives a key a string value that expires after some seconds.")
         .key("OW update"),
-    Spec::string("psetex", "2.6.0", 4, "write denyoom short", strings::psetex)
+    Spec::string("psetex", "2.6.0", 4, "write denyoom short", |ctx| strings::setex(ctx, ExpiryUnit::Px))
         .syntax("key milliseconds value")
         .summary("Gives a key a string value that expires after some milliseconds.")
         .key("OW update"),
@@ -112,7 +112,7 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Returns a part of a key's string.")
         .complexity("O(N), N the length of the part")
         .key("RO access"),
-    Spec::string("substr", "1.0.0", 4, "readonly short", strings::substr)
+    Spec::string("substr", "1.0.0", 4, "readonly short", strings::getrange)
         .syntax("key start end")
         .summary("Returns a part of a key's string.")
         .complexity("O(N), N the length of the part")
@@ -123,16 +123,16 @@ pub(crate) static SPECS: &[Spec] = &[
         .summary("Overwrites a part of a key's string; zero bytes fill a gap.")
         .complexity("O(M), M the length of the value; the string may have to grow as well")
         .key("RW update"),
-    Spec::string("incr", "1.0.0", 2, "write denyoom fast short", strings::incr)
+    Spec::string("incr", "1.0.0", 2, "write denyoom fast short", |ctx| strings::add(ctx, 1))
         .syntax("key")
         .summary("Adds one to the integer a key holds; an absent key counts as 0.")
         .key("RW access update")
-        .run(strings::incr_run),
-    Spec::string("decr", "1.0.0", 2, "write denyoom fast short", strings::decr)
+        .run(|ctx, times| strings::add_run(ctx, 1, times)),
+    Spec::string("decr", "1.0.0", 2, "write denyoom fast short", |ctx| strings::add(ctx, -1))
         .syntax("key")
         .summary("Subtracts one from the integer a key holds; an absent key counts as 0.")
         .key("RW access update")
-        .run(strings::decr_run),
+        .run(|ctx, times| strings::add_run(ctx, -1, times)),
     Spec::string("incrby", "1.0.0", 3, "write denyoom fast short", strings::incrby)
         .syntax("key increment")
         .summary("Adds a number to the integer a key holds; an absent key counts as 0.")

@@ -2,7 +2,8 @@
 
 use onrush_cluster::slots::{SLOTS, SlotSet};
 
-use crate::command::{RestOfArgs, replies};
+use crate::command::RestOfArgs;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
 use crate::observe::hotkeys::Wanted;
@@ -28,8 +29,7 @@ pub(crate) fn hotkeys_start(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(RUNS_ALREADY.into());
     }
     ctx.engine.settings.timing.sample_hot_keys(sample);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn parse(ctx: &Ctx<'_>) -> Result<Wanted, CommandError> {
@@ -93,16 +93,12 @@ pub(crate) fn hotkeys_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     if !ctx.engine.hotkeys.reset(ctx.now_ms()) {
         return Err(STILL_RUNS.into());
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `HOTKEYS GET`: an array with one map, as of one node; null if there was no session
 pub(crate) fn hotkeys_get(ctx: &mut Ctx<'_>) -> CommandResult {
-    let Some(found) = ctx.engine.hotkeys.found(ctx.now_ms()) else {
-        ctx.out.null();
-        return Ok(());
-    };
+    let Some(found) = ctx.engine.hotkeys.found(ctx.now_ms()) else { return ctx.reply_null() };
     // The sample stands for all commands.
     let all = |sampled: u64| sampled.saturating_mul(found.wanted.sample.into()) as i64;
     let about = [("tracking-active", i64::from(found.is_active)), ("sample-ratio", found.wanted.sample.into())];
@@ -151,13 +147,6 @@ fn reply_slots(ctx: &mut Ctx<'_>, slots: Option<&SlotSet>) {
 
 fn reply_numbers(ctx: &mut Ctx<'_>, numbers: &[(&str, i64)]) {
     for (field, number) in numbers {
-        ctx.out.bulk(field.as_bytes());
-        ctx.out.int(*number);
+        ctx.out.int_field(field, *number);
     }
-}
-
-/// `HOTKEYS HELP`
-pub(crate) fn hotkeys_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
 }

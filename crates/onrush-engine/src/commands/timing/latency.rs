@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::command::{Command, replies};
+use crate::command::Command;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx, Engine};
-use crate::error::{self, CommandError};
+use crate::error::CommandError;
 use crate::observe::histogram::{CountBelow, Distribution};
 use crate::observe::latency::{Event, Sample, Series};
 
@@ -46,8 +47,7 @@ pub(crate) fn latency_reset(ctx: &mut Ctx<'_>) -> CommandResult {
         _ => ctx.argv.iter().skip(2).filter_map(Event::named).collect(),
     };
     let reset = events.into_iter().filter(|event| ctx.engine.latency.reset(*event)).count();
-    ctx.out.int(reset as i64);
-    Ok(())
+    ctx.reply_int(reset as i64)
 }
 
 /// `LATENCY HISTOGRAM [command [command ...]]`: for each power of two of microseconds, how many calls took at most that
@@ -73,8 +73,7 @@ pub(crate) fn latency_histogram(ctx: &mut Ctx<'_>) -> CommandResult {
     for (command, times) in timed {
         ctx.out.bulk(command.full_name.as_bytes());
         ctx.out.map(2);
-        ctx.out.bulk(b"calls");
-        ctx.out.int(times.total as i64);
+        ctx.out.int_field("calls", times.total as i64);
         ctx.out.bulk(b"histogram_usec");
         let powers = times.by_powers();
         ctx.out.map(powers.len());
@@ -94,13 +93,11 @@ fn family<'e>(engine: &'e Engine, command: &'e Command) -> impl Iterator<Item = 
 /// `LATENCY GRAPH event`: its samples as columns, with their ages below
 pub(crate) fn latency_graph(ctx: &mut Ctx<'_>) -> CommandResult {
     let Some(series) = series_of(ctx) else {
-        let event = error::quoted(ctx.arg(2));
-        return Err(CommandError::bytes([b"ERR No samples available for event '", event, b"'"].concat()).into());
+        return Err(CommandError::quoting("ERR No samples available for event '", ctx.arg(2), "'").into());
     };
     let name = String::from_utf8_lossy(ctx.arg(2)).into_owned();
     let text = draw(&name, &series, ctx.engine.clock.unix_us() / 1_000_000);
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 /// Columns and lines of a graph.
@@ -146,8 +143,7 @@ fn age(seconds: i64) -> String {
 /// `LATENCY DOCTOR`: what was slow, and how to avoid it
 pub(crate) fn latency_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let text = diagnose(&ctx.engine.latency.all(), ctx.engine.settings.timing.latency_threshold_ms());
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 fn diagnose(events: &[(Event, Series)], threshold_ms: Option<u64>) -> String {
@@ -205,12 +201,6 @@ fn advice(event: Event) -> &'static str {
              this, unless they want the keys of a shard that is being cleaned."
         }
     }
-}
-
-/// `LATENCY HELP`
-pub(crate) fn latency_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::clients::client::ClientHandle;
-use crate::command::replies;
 use crate::ctx::{CommandResult, Ctx};
 use crate::observe::pipeline::{Summary, mean_depth};
 
@@ -79,8 +78,7 @@ pub(crate) fn pipeline_doctor(ctx: &mut Ctx<'_>) -> CommandResult {
     let clients = ctx.engine.clients.all();
     let habits: Vec<Habits> = clients.iter().map(|client| Habits::of(client)).collect();
     let text = diagnose(&ctx.engine.stats.pipelining(), habits);
-    ctx.out.verbatim("txt", text.as_bytes());
-    Ok(())
+    ctx.reply_text(text.as_bytes())
 }
 
 fn diagnose(sum: &Summary, habits: Vec<Habits>) -> String {
@@ -147,12 +145,6 @@ fn too_large(client: &Habits) -> String {
 
 fn seconds(ms: u64) -> String {
     if ms < 10_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1000.0) }
-}
-
-/// `PIPELINE HELP`
-pub(crate) fn pipeline_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onrush_resp::{Reply, parse_i64};
 
-use crate::command::replies;
+use crate::commands::reply::Fields;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::CommandError;
 use crate::observe::slow_batch::SlowBatch;
@@ -74,31 +74,20 @@ fn tell_batch(batch: &SlowBatch, out: &mut Reply) {
     ];
     out.map(numbers.len() + 2);
     for (field, number) in numbers {
-        out.bulk(field.as_bytes());
-        out.int(number);
+        out.int_field(field, number);
     }
-    out.bulk(b"addr");
-    out.bulk(batch.addr.as_bytes());
-    out.bulk(b"name");
-    out.bulk(&batch.name);
+    out.bulk_field("addr", &batch.addr);
+    out.bulk_field("name", &batch.name);
 }
 
 /// `SLOWLOG LEN`
 pub(crate) fn slowlog_len(ctx: &mut Ctx<'_>) -> CommandResult {
-    ctx.out.int(ctx.engine.slowlog.len() as i64);
-    Ok(())
+    ctx.reply_int(ctx.engine.slowlog.len() as i64)
 }
 
 /// `SLOWLOG RESET`
 pub(crate) fn slowlog_reset(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.engine.slowlog.reset();
     ctx.engine.slow_batches.reset();
-    ctx.out.ok();
-    Ok(())
-}
-
-/// `SLOWLOG HELP`
-pub(crate) fn slowlog_help(ctx: &mut Ctx<'_>) -> CommandResult {
-    replies::help(&ctx.engine.commands, ctx.command, ctx.out);
-    Ok(())
+    ctx.reply_ok()
 }

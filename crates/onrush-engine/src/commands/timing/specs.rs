@@ -25,8 +25,7 @@ static SLOWLOG: &[Spec] = &[
         .complexity("O(N), N the number of entries")
         .tips("request_policy:all_nodes nondeterministic_output")
         .history(&[("4.0.0", "Address and name of the client.")]),
-    Spec::server("help", "6.2.0", 2, "loading stale", slowlog::slowlog_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "6.2.0"),
     Spec::server("len", "2.2.12", 2, "admin loading stale", slowlog::slowlog_len)
         .summary("Returns how many entries the slow log has.")
         .tips("request_policy:all_nodes response_policy:agg_sum nondeterministic_output"),
@@ -44,8 +43,7 @@ static LATENCY: &[Spec] = &[
         .syntax("event")
         .summary("Draws the samples of an event.")
         .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
-    Spec::server("help", "2.8.13", 2, "loading stale", latency::latency_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "2.8.13"),
     Spec::server("histogram", "7.0.0", -2, "admin noscript loading stale", latency::latency_histogram)
         .syntax("[command [command ...]]")
         .summary("Returns how the times of commands are distributed.")
@@ -69,16 +67,14 @@ static PIPELINE: &[Spec] = &[
         .summary("Tells in words which clients would gain by other batches.")
         .complexity("O(N), N the number of connections")
         .tips("nondeterministic_output request_policy:all_nodes response_policy:special"),
-    Spec::server("help", "0.1.0", 2, "loading stale", pipeline::pipeline_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "0.1.0"),
 ];
 
 static HOTKEYS: &[Spec] = &[
     Spec::server("get", "8.6.0", 2, "admin noscript loading stale", hotkeys::hotkeys_get)
         .summary("Returns what the session has found.")
         .complexity("O(N log N), N the number of keys known"),
-    Spec::server("help", "8.6.0", 2, "loading stale", hotkeys::hotkeys_help)
-        .summary("Returns help on the subcommands."),
+    Spec::help(Group::Server, "8.6.0"),
     Spec::server("reset", "8.6.0", 2, "admin noscript loading stale", hotkeys::hotkeys_reset)
         .summary("Forgets what the last session has found.")
         .complexity("O(N), N the number of keys known"),

@@ -28,8 +28,7 @@ pub(crate) fn multi(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let transaction = ctx.commit.new_transaction(ctx.session.db);
     ctx.session.resume_transaction(transaction);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `DISCARD`
@@ -37,8 +36,7 @@ pub(crate) fn discard(ctx: &mut Ctx<'_>) -> CommandResult {
     let transaction = ctx.session.end_transaction().ok_or(DISCARD_WITHOUT_MULTI)?;
     ctx.commit.keep_transaction(transaction);
     ctx.session.unwatch(&ctx.engine.watched);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `WATCH key [key ...]`
@@ -54,15 +52,13 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>) -> CommandResult {
         let watched = WatchedKey { db, key: key.bytes.into(), hash: key.hash, was_expired };
         ctx.session.watch(&ctx.engine.watched, [watched]);
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `UNWATCH`
 pub(crate) fn unwatch(ctx: &mut Ctx<'_>) -> CommandResult {
     ctx.session.unwatch(&ctx.engine.watched);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `EXEC`: one commit, which has the locks of all keys that the commands name and of all watched keys
@@ -108,8 +104,7 @@ fn execute_locked(ctx: &mut Ctx<'_>, transaction: &Transaction) -> CommandResult
         let outdated = is_outdated(ctx);
         let watched = ctx.session.unwatch(&ctx.engine.watched);
         if outdated {
-            ctx.out.null_array();
-            return Ok(());
+            return ctx.reply_null_array();
         }
         match execute_all(ctx, transaction, scope.has_undo()) {
             Executed::AsAWhole => return Ok(()),

@@ -14,8 +14,7 @@ pub(super) fn kill_links(ctx: &mut Ctx<'_>) -> CommandResult {
     let now = Facts(ctx.engine).now();
     node.lock()?.cluster.kill_links(&id, &direction, now).map_err(CommandError::text)?;
     node.wake();
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `DEBUG DROP-CLUSTER-PACKET-FILTER packet-type`
@@ -24,6 +23,5 @@ pub(super) fn lose_messages(ctx: &mut Ctx<'_>) -> CommandResult {
     if let Some(cluster) = &ctx.engine.cluster {
         cluster.node.lock()?.cluster.lose_messages(kind);
     }
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }

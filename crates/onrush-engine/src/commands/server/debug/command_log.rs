@@ -4,6 +4,7 @@ use std::path::Path;
 
 use onrush_persist::CommandFile;
 
+use crate::commands::server::debug::for_each_entry;
 use crate::commit::rebuild;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::CommandError;
@@ -27,11 +28,10 @@ pub(crate) fn start(ctx: &mut Ctx<'_>) -> CommandResult {
         return Err(IS_ON.into());
     }
     let mut file = CommandFile::new(file);
-    write_all(ctx, &mut file);
+    for_each_entry(ctx, |db, entry| rebuild(entry, &mut |args| file.command(db as u32, args)));
     let id = ctx.engine.log.attach(Box::new(file)).map_err(|error| told(&path, &error))?;
     *attached = Some(id);
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 /// `DEBUG COMMAND-LOG STOP`
@@ -42,25 +42,9 @@ pub(crate) fn stop(ctx: &mut Ctx<'_>) -> CommandResult {
     let file = ctx.engine.log.detach(id);
     let finished = ctx.outside_of_gate(|_| file.map_or(Ok(()), |mut file| file.finish()));
     finished.map_err(|error| told("the command log", &error))?;
-    ctx.out.ok();
-    Ok(())
+    ctx.reply_ok()
 }
 
 fn told(path: &str, error: &std::io::Error) -> CommandError {
     CommandError::text(format!("ERR {path}: {error}"))
-}
-
-/// Makes the commands that create all keys that have not expired.
-fn write_all(ctx: &Ctx<'_>, file: &mut CommandFile) {
-    let now_ms = ctx.now_ms();
-    for number in 0..ctx.engine.keyspace.databases() {
-        let Some(db) = ctx.engine.keyspace.db(number) else { continue };
-        for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_empty()) {
-            shard.lock().for_each(&mut |entry| {
-                if !entry.is_expired(now_ms) {
-                    rebuild(entry, &mut |args| file.command(number as u32, args));
-                }
-            });
-        }
-    }
 }

@@ -66,8 +66,7 @@ pub(crate) fn find(ctx: &Ctx<'_>) -> Option<&'static NotDone> {
 /// Otherwise, with the reason.
 pub(crate) fn reply(ctx: &mut Ctx<'_>, not_done: &'static NotDone) -> CommandResult {
     if not_done.harmless.is_some_and(|position| ctx.argc() == 3 && ctx.is(2, position)) {
-        ctx.out.ok();
-        return Ok(());
+        return ctx.reply_ok();
     }
     let name = not_done.name.to_ascii_uppercase();
     Err(CommandError::text(format!("ERR DEBUG {name} is not supported: {}", not_done.why)).into())
