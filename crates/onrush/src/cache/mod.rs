@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::builder::builder;
 use crate::cache::cacheable::{is_harmless, is_read, names_no_keys};
 use crate::cache::flight::{Boarding, Flight};
 use crate::cache::shelf::{Shelf, weight};
@@ -70,35 +71,20 @@ impl Default for CacheConfig {
     }
 }
 
-impl CacheConfig {
-    /// All reads, 100,000 replies, 64 MB, 10 minutes.
-    pub fn new() -> CacheConfig {
-        CacheConfig::default()
-    }
+builder! {
+    CacheConfig, new: "All reads, 100,000 replies, 64 MB, 10 minutes.";
 
     /// Which commands are answered from the cache.
-    pub fn set_mode(mut self, mode: CacheMode) -> CacheConfig {
-        self.mode = mode;
-        self
-    }
+    set_mode(mode: CacheMode) => mode = mode;
 
     /// Most replies that are kept. Beyond that, the least recently used are dropped.
-    pub fn set_entries_max(mut self, entries: usize) -> CacheConfig {
-        self.entries_max = entries;
-        self
-    }
+    set_entries_max(entries: usize) => entries_max = entries;
 
     /// Most memory of the replies and their commands, in bytes, without the allocator's overhead.
-    pub fn set_bytes_max(mut self, bytes: usize) -> CacheConfig {
-        self.bytes_max = bytes;
-        self
-    }
+    set_bytes_max(bytes: usize) => bytes_max = bytes;
 
     /// Longest time for which a reply is kept. A reply is never kept longer than its key lives on the server.
-    pub fn set_ttl_max(mut self, ttl: Duration) -> CacheConfig {
-        self.ttl_max = ttl;
-        self
-    }
+    set_ttl_max(ttl: Duration) => ttl_max = ttl;
 }
 
 /// Whether a command certainly leaves all keys as they are.
