@@ -38,10 +38,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::commands::all_commands;
 use crate::commands::options::{InfoDict, IntegerReplyOrNoOp, ScanOptions};
 use crate::commands::script::{Script, ScriptInvocation};
 use crate::commands::typed::typed_commands;
+use crate::commands::{all_commands, scan_methods};
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
 use crate::connection::lease::{self, Attempted};
@@ -323,6 +323,15 @@ impl Deref for Connection<lease::Lease> {
     }
 }
 
+macro_rules! blocking_scans {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) = $word:literal, $key:expr, $options:expr;)*) => {$(
+        $(#[$doc])*
+        fn $name<T: FromRedisValue>(&self, $($arg: $type),*) -> Scan<'_, Self::Async, T> {
+            Scan(crate::Scan::new(self.over_async(), $word, $key, $options))
+        }
+    )*};
+}
+
 macro_rules! blocking_commands {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) = $word:literal $(, $part:expr)*;)*) => {
         /// Commands as methods of a blocking connection; the blocking side of [`AsyncCommands`](crate::AsyncCommands).
@@ -347,62 +356,7 @@ macro_rules! blocking_commands {
                 }
             )*
 
-            /// All keys, page by page.
-            fn scan<T: FromRedisValue>(&self) -> Scan<'_, Self::Async, T> {
-                self.scan_options(ScanOptions::new())
-            }
-
-            /// The keys that match a pattern.
-            fn scan_match<T: FromRedisValue>(&self, pattern: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.scan_options(ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The keys that the options select.
-            fn scan_options<T: FromRedisValue>(&self, options: ScanOptions) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "SCAN", (), options))
-            }
-
-            /// All fields of a hash with their values: `T` is a pair.
-            fn hscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.hscan_options(key, ScanOptions::new())
-            }
-
-            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
-            fn hscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "HSCAN", key, options))
-            }
-
-            /// All members of a set.
-            fn sscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.sscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a set that the options select.
-            fn sscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "SSCAN", key, options))
-            }
-
-            /// All members of a sorted set with their scores: `T` is a pair.
-            fn zscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.zscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a sorted set that the options select, with their scores.
-            fn zscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "ZSCAN", key, options))
-            }
+            scan_methods! { blocking_scans }
         }
     };
 }
