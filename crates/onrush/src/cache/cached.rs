@@ -9,7 +9,7 @@ use crate::cache::flight::{Arrival, Boarding, Flight};
 use crate::cache::{Cache, CacheStats, Look, Read};
 use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
-use crate::connection::sink::{Sink, is_of_lost_link};
+use crate::connection::sink::{Manner, Sink, is_of_lost_link};
 use crate::connection::{Connection, ConnectionLike, driver_gone};
 use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
 use crate::link::connector::Patience;
@@ -113,10 +113,10 @@ impl Connection {
 
     async fn lead(&self, cache: &Arc<Cache>, flight: &Arc<Flight>) -> RedisResult<Value> {
         let mut bytes = Vec::new();
-        let replies = cache.encode(flight.read(), &mut bytes);
+        let replies = cache.encode(&flight.read, &mut bytes);
         let push = || {
-            let (sink, waiting) = Sink::read(cache.ticket(flight.read()), flight.clone(), replies);
-            self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
+            let (sink, waiting) = Sink::read(cache.ticket(&flight.read), flight.clone(), replies);
+            self.inner.shared.push_encoded(&bytes, Manner::ONE, sink).map(|()| waiting)
         };
         // A read may be repeated.
         let outcome = self.retrying(bytes.len(), Terms::REPEATABLE, push).await;
@@ -154,11 +154,11 @@ impl Connection {
     /// The values of keys that are not cached, by one MGET.
     async fn fetch_keys(&self, cache: &Arc<Cache>, led: &[(usize, Arc<Flight>)]) -> RedisResult<Vec<Value>> {
         let mut bytes = Vec::new();
-        let replies = cache.encode_keys(led.iter().map(|(_, flight)| flight.read()), &mut bytes);
+        let replies = cache.encode_keys(led.iter().map(|(_, flight)| &flight.read), &mut bytes);
         let push = || {
-            let keys = led.iter().map(|(_, flight)| (cache.ticket(flight.read()), flight.clone())).collect();
+            let keys = led.iter().map(|(_, flight)| (cache.ticket(&flight.read), flight.clone())).collect();
             let (sink, waiting) = Sink::gather(keys, replies);
-            self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
+            self.inner.shared.push_encoded(&bytes, Manner::ONE, sink).map(|()| waiting)
         };
         match self.retrying(bytes.len(), Terms::REPEATABLE, push).await?.into_result()? {
             Value::Array(values) if values.len() == led.len() => Ok(values),
@@ -200,12 +200,12 @@ impl Connection {
         let (mut bytes, mut sent) = (Vec::new(), Vec::with_capacity(led.len()));
         for (_, flight) in &led {
             let start = bytes.len();
-            let replies = cache.encode(flight.read(), &mut bytes);
+            let replies = cache.encode(&flight.read, &mut bytes);
             sent.push((bytes.len() - start, replies));
         }
         let push = || {
             let read = |((_, flight), &(len, replies)): (&(usize, Arc<Flight>), &(usize, usize))| {
-                let (sink, waiting) = Sink::read(cache.ticket(flight.read()), flight.clone(), replies);
+                let (sink, waiting) = Sink::read(cache.ticket(&flight.read), flight.clone(), replies);
                 ((len, sink), waiting)
             };
             let (sinks, waiting): (Vec<_>, Vec<_>) = led.iter().zip(&sent).map(read).unzip();

@@ -112,9 +112,5 @@ impl Class {
 
 /// Sends a command to one node, whatever its slots are.
 pub(crate) async fn send_to(node: &crate::cluster::node::Node, args: &[&[u8]]) -> RedisResult<Value> {
-    let mut bytes = Vec::new();
-    command(args, &mut bytes);
-    let packed = Packed::new(&bytes, 1, Class::PLAIN);
-    let reply = node.connection()?.request(packed, crate::values::cmd::Terms::REPEATABLE).await?;
-    reply.into_result()
+    node.connection()?.ask(args).await
 }

@@ -18,7 +18,7 @@ use crate::link::sentinel::Finder;
 use crate::link::tls::{TlsContext, TlsOptions};
 use crate::link::url::{ConnectionInfo, IntoConnectionInfo};
 use crate::observe::{Observer, SharedObserver};
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 
 /// A server to connect to. Opening one does no I/O.
 #[derive(Clone, Debug)]
@@ -177,9 +177,7 @@ impl ConnectionConfig {
     /// the server refuses. Reads over a lease are not tracked.
     pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
         let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        self.tracking = Some(bytes);
+        self.tracking = Some(encoded(&args));
         self
     }
 

@@ -20,15 +20,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use crate::cache::Cache;
 use crate::commands::script::Script;
 use crate::connection::counters::Counters;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::lease::{Lease, Leases};
 use crate::connection::queue::{Refused, Shared, when_room};
-use crate::connection::sink::{BatchOutcome, Broken, Sink};
+use crate::connection::sink::{BatchOutcome, Broken, Sink, Waiting};
 use crate::connection::subscriptions::Change;
 use crate::connection::timeout::within;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
@@ -37,6 +35,7 @@ use crate::link::driver::Driver;
 use crate::link::push::{Outlet, Pushes};
 use crate::link::url::ProtocolVersion;
 use crate::values::cmd::{Caching, Cmd, Terms};
+use crate::values::encode::encoded;
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
 
@@ -343,12 +342,18 @@ impl Connection {
         })
     }
 
+    /// Sends a command of the library's own, which may be repeated.
+    pub(crate) async fn ask(&self, args: &[&[u8]]) -> RedisResult<Value> {
+        let bytes = encoded(args);
+        self.request(Packed::new(&bytes, 1, Class::PLAIN), Terms::REPEATABLE).await?.into_result()
+    }
+
     /// Queues something of that length, and tries again as long as a retry is allowed.
     pub(crate) async fn retrying(
         &self,
         len: usize,
         terms: Terms,
-        mut push: impl FnMut() -> Result<oneshot::Receiver<Result<Value, Broken>>, Refused>,
+        mut push: impl FnMut() -> Result<Waiting, Refused>,
     ) -> RedisResult<Value> {
         let shared = &*self.inner.shared;
         let mut retries = 0;

@@ -152,7 +152,7 @@ impl Shared {
     /// through the gate. `whole`: if cut off before their end, they have no effect at all.
     #[inline]
     pub(crate) fn push(&self, packed: Packed<'_>, whole: bool, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
-        debug_assert_eq!(packed.count(), sink.replies());
+        debug_assert_eq!(packed.count(), sink.due());
         if packed.class() != Class::PLAIN {
             self.admit(packed.class()).map_err(Refused::Never)?;
         }
@@ -177,19 +177,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a command of the library's own.
-    pub(crate) fn push_own(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
+    /// Queues a command of the library's own, or a read that the cache has encoded.
+    pub(crate) fn push_encoded(&self, bytes: &[u8], manner: Manner, sink: Sink) -> Result<(), Refused> {
         let mut queue = self.queue.lock();
         self.check_room(&queue, bytes.len())?;
-        queue.add(bytes, sink.replies(), Manner::OWN, sink);
-        Ok(())
-    }
-
-    /// Queues a read that the cache has encoded.
-    pub(crate) fn push_read(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
-        let mut queue = self.queue.lock();
-        self.check_room(&queue, bytes.len())?;
-        queue.add(bytes, sink.replies(), Manner::ONE, sink);
+        queue.add(bytes, sink.due(), manner, sink);
         Ok(())
     }
 
@@ -199,7 +191,7 @@ impl Shared {
         self.check_room(&queue, bytes.len())?;
         for (len, sink) in reads {
             let (one, rest) = bytes.split_at(len);
-            queue.add(one, sink.replies(), Manner::ONE, sink);
+            queue.add(one, sink.due(), Manner::ONE, sink);
             bytes = rest;
         }
         Ok(())
@@ -537,7 +529,7 @@ impl Shared {
 
     /// Fails an entry whose replies do not come.
     pub(crate) fn lose(&self, entry: Entry, error: &RedisError, written: usize) {
-        self.tally.lost(entry.due());
+        self.tally.lost(entry.sink.due());
         entry.fail(error, written);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 use crate::values::value::PushKind;
 
 /// The subscriptions that the server has confirmed, kept to make them again after a reconnect.
@@ -33,9 +33,7 @@ impl Change<'_> {
     /// The command as it goes over the wire.
     pub(crate) fn encoded(&self) -> Vec<u8> {
         let args: Vec<&[u8]> = std::iter::once(self.command.as_bytes()).chain(self.targets.iter().copied()).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        bytes
+        encoded(&args)
     }
 
     /// What confirms each target.

@@ -11,14 +11,14 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::{CloseGuard, Shared};
-use crate::connection::sink::{Broken, Sink};
+use crate::connection::sink::{Sink, Waiting};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
 use crate::link::telemetry;
 use crate::link::{End, Link};
 use crate::observe::ConnectionEvent;
-use crate::values::value::{PushInfo, PushKind, Value};
+use crate::values::value::{PushInfo, PushKind};
 
 /// Ticks of the connection's clock per shortest time limit: a timeout is at most a quarter late.
 const TICKS: u32 = 8;
@@ -59,7 +59,7 @@ enum Probe {
     /// A PING on the link itself, after this many replies.
     Own(u64),
     /// A PING on the connection beside it.
-    Home(oneshot::Receiver<Result<Value, Broken>>),
+    Home(Waiting),
 }
 
 impl Clock {

@@ -157,6 +157,11 @@ impl Link {
         Ok(got)
     }
 
+    /// Sends one command and waits for its reply, before the link is driven.
+    pub(crate) async fn ask(&mut self, command: &[u8]) -> RedisResult<Value> {
+        Ok(self.exchange(command, 1).await?.pop().unwrap_or(Value::Nil))
+    }
+
     /// Whether no reply is due.
     pub(crate) fn is_idle(&self) -> bool {
         self.inflight.is_empty()
@@ -354,7 +359,7 @@ impl Link {
         let (input, at) = (&self.input[..self.input_end], &mut self.input_at);
         let taken = match &mut front.sink {
             Sink::Batch(batch) => batch.take(|max| self.parser.okays(input, at, max)),
-            Sink::Part(part) if part.only_counts() => part.take(|max| self.parser.small(input, at, max)),
+            Sink::Part(part) if !part.window.keeps() => part.take(|max| self.parser.small(input, at, max)),
             _ => return,
         };
         if taken > 0 {
@@ -499,10 +504,10 @@ fn cut(
     error: &RedisError,
     barred: &mut Vec<Arc<Window>>,
 ) -> Option<Rest> {
-    let due = entry.due();
+    let due = entry.sink.due();
     let rest = entry.cut(written, error, barred);
     let again = rest.as_ref().map_or(0, |rest| rest.again);
-    shared.tally.lost(due - entry.due() + again);
+    shared.tally.lost(due - entry.sink.due() + again);
     if again > 0 {
         shared.note_due(again);
         shared.tally.retry(again);

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::link::net::{SocketOptions, Stream};
 use crate::link::tls::TlsContext;
 use crate::link::url::ConnectionAddr;
-use crate::values::encode::command;
+use crate::values::encode::{command, encoded};
 use crate::values::value::Value;
 
 /// The usual port of a Sentinel.
@@ -200,10 +200,7 @@ impl Finder {
 /// # Errors
 /// It is not, or does not say it.
 pub(crate) async fn check_role(link: &mut Link) -> RedisResult<()> {
-    let mut bytes = Vec::new();
-    command(&[b"ROLE"], &mut bytes);
-    let role = link.exchange(&bytes, 1).await?.into_iter().next().unwrap_or(Value::Nil);
-    match &role {
+    match &link.ask(&encoded(&[b"ROLE"])).await? {
         Value::Array(parts) if text(parts.first()).as_deref() == Some("master") => Ok(()),
         Value::Array(_) => Err(no_primary("the Sentinels tell a server that is no primary yet, or no more")),
         Value::ServerError(error) => Err(no_primary(&format!("the server does not tell its role: {}", error.line()))),
