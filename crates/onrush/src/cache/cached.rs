@@ -7,12 +7,14 @@ use tokio::sync::oneshot;
 
 use crate::cache::flight::{Arrival, Boarding, Flight};
 use crate::cache::{Cache, CacheStats, Look, Read};
+use crate::connection::gate::Class;
 use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
 use crate::connection::sink::{Manner, Sink, is_of_lost_link};
 use crate::connection::{Connection, ConnectionLike, driver_gone};
 use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
 use crate::link::connector::Patience;
+use crate::observe::{watched, watched_pipeline};
 use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
@@ -54,7 +56,7 @@ impl Connection {
     /// The cache's result for a pipeline; `None` if the cache does not handle it.
     pub(crate) fn look_pipeline(&self, pipeline: &Pipeline, caching: Caching) -> Option<Vec<Look>> {
         let cache = self.inner.shared.cache()?;
-        if pipeline.is_atomic() || !pipeline.scripts().is_empty() {
+        if pipeline.is_atomic() || !pipeline.scripts.is_empty() {
             return None;
         }
         cache.look_pipeline(pipeline, caching)
@@ -266,10 +268,10 @@ impl Parts {
 
 impl ConnectionLike for Cached<'_> {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        let packed = cmd.packed();
-        let is_read = packed.class().is_plain() && cmd.caching() == Caching::Default;
+        let (packed, observer) = (cmd.packed(), &self.connection.inner.connector.config.observer);
+        let is_read = packed.class == Class::PLAIN && cmd.caching == Caching::Default;
         let cache = self.connection.inner.shared.cache().filter(|_| is_read);
-        if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::For(self.ttl_max))) {
+        if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes, Caching::For(self.ttl_max))) {
             let read = async {
                 match self.connection.read_cached(look).await {
                     // Sent again as other commands are.
@@ -277,17 +279,18 @@ impl ConnectionLike for Cached<'_> {
                     reply => reply,
                 }
             };
-            return self.connection.watched(cmd, read).await;
+            return watched(observer, cmd, read).await;
         }
         self.connection.send_command(cmd).await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        if pipeline.class().is_plain() && !pipeline.is_empty() {
+        if pipeline.class() == Class::PLAIN && !pipeline.is_empty() {
             let caching = Caching::For(self.ttl_max);
             if let Some(looks) = self.connection.look_pipeline(pipeline, caching) {
+                let observer = &self.connection.inner.connector.config.observer;
                 let read = async { self.connection.read_pipeline(pipeline, caching, looks).await.map(Some) };
-                return Box::pin(self.connection.watched_pipeline(pipeline, read)).await;
+                return Box::pin(watched_pipeline(observer, pipeline, read)).await;
             }
         }
         self.connection.send_pipeline(pipeline).await

@@ -61,7 +61,7 @@ impl Inner {
             };
             expanded.joins.push(join);
         }
-        expanded.pipeline.take_scripts(pipeline);
+        expanded.pipeline.scripts.clone_from(&pipeline.scripts);
         expanded
     }
 

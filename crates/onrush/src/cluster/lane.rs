@@ -114,10 +114,10 @@ pub(crate) async fn push(
 ) -> RedisResult<oneshot::Receiver<BatchOutcome>> {
     let shared = &*node.connection()?.inner.shared;
     let push = || {
-        let (sink, waiting) = Sink::batch(packed.count());
+        let (sink, waiting) = Sink::batch(packed.count);
         shared.push(packed, common.whole, common.scripts, sink).map(|()| waiting)
     };
-    when_room(shared, packed.bytes().len(), push).await
+    when_room(shared, packed.bytes.len(), push).await
 }
 
 /// Notes scripts that a node does not know any more: the next call loads them again.

@@ -15,7 +15,7 @@ use crate::connection::lease::{Attempt, Lease};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::Terms;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 impl ClusterConnection {
@@ -125,7 +125,7 @@ impl Inner {
     }
 
     /// The same for a pipeline of one slot.
-    pub(crate) async fn send_blocking_pipeline(&self, pipeline: &Pipeline, place: Place) -> super::Replies {
+    pub(crate) async fn send_blocking_pipeline(&self, pipeline: &Pipeline, place: Place) -> PipelineResult {
         let mut follow = Follow::new(self, place);
         loop {
             let (node, _) = follow.node()?;
@@ -159,8 +159,8 @@ fn refused(results: &[RedisResult<Value>], asked: &Addr) -> Option<RedisError> {
 }
 
 async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
-    let bytes = [ASKING, packed.bytes()].concat();
-    let packed = Packed::new(&bytes, 2, packed.class());
+    let bytes = [ASKING, packed.bytes].concat();
+    let packed = Packed::new(&bytes, 2, packed.class);
     let connection = node.connection()?;
     let lease = Lease::take(connection, &mut Duration::default()).await?;
     let outcome = lease.request_batch_here(packed, true, &[]).await?;

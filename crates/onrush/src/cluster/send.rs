@@ -19,7 +19,7 @@ use crate::connection::queue::when_room;
 use crate::connection::sink::{BatchOutcome, Broken, Sink};
 use crate::error::{RedisError, RedisResult};
 use crate::values::cmd::{Cmd, Terms};
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// The lane of a command that goes nowhere yet.
@@ -38,11 +38,11 @@ struct Spread {
 impl Inner {
     pub(crate) async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
-        let place = Router::new(self.some_slot()).place(packed.bytes());
-        if place.is_odd() || packed.class() != Class::PLAIN {
+        let place = Router::new(self.some_slot()).place(packed.bytes);
+        if place.is_odd() || packed.class != Class::PLAIN {
             return Box::pin(self.send_odd(cmd, place)).await;
         }
-        self.send_one(packed, cmd.terms(), place, &[]).await
+        self.send_one(packed, cmd.terms, place, &[]).await
     }
 
     /// Sends a command that neither blocks nor changes its connection.
@@ -58,10 +58,10 @@ impl Inner {
             let ticket = table.ticket();
             (ticket, table.enter(place).and_then(|number| table.node(number)))
         };
-        let common = Common { ticket, class: packed.class(), scripts, whole: true, repeats: None };
+        let common = Common { ticket, class: packed.class, scripts, whole: true, repeats: None };
         let rounds = || {
             let retries = terms.retries_max.unwrap_or(self.config.connection.retries_max);
-            Rounds::new(self, common, vec![Command::new(packed.bytes(), place, terms.idempotent, retries)])
+            Rounds::new(self, common, vec![Command::new(packed.bytes, place, terms.idempotent, retries)])
         };
         let Some(node) = node else { return Box::pin(only(rounds())).await };
         let under_way = UnderWay { routes: &self.routes, places: [place] };
@@ -77,7 +77,7 @@ impl Inner {
         }
     }
 
-    pub(crate) async fn send_pipeline(&self, pipeline: &Pipeline) -> super::Replies {
+    pub(crate) async fn send_pipeline(&self, pipeline: &Pipeline) -> PipelineResult {
         if pipeline.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -118,7 +118,7 @@ impl Inner {
         repeats: Option<&AtomicBool>,
     ) -> RedisResult<Vec<RedisResult<Value>>> {
         let spread = self.spread(&places);
-        let (class, scripts) = (pipeline.class(), pipeline.scripts());
+        let (class, scripts) = (pipeline.class(), &pipeline.scripts);
         let common = Common { ticket: spread.ticket, class, scripts, whole: false, repeats };
         if spread.has_held {
             return Ok(Box::pin(self.rounds(pipeline, &places, common).results()).await);
@@ -126,10 +126,9 @@ impl Inner {
         let under_way = UnderWay { routes: &self.routes, places };
         let mut waiting = Vec::with_capacity(spread.nodes.len());
         for (node, bytes) in spread.nodes.iter().zip(spread.bytes(pipeline)) {
-            let (bytes, count) = bytes.as_ref().map_or_else(
-                || (pipeline.packed().bytes(), pipeline.len()),
-                |(bytes, count)| (bytes.as_slice(), *count),
-            );
+            let (bytes, count) = bytes
+                .as_ref()
+                .map_or_else(|| (pipeline.packed().bytes, pipeline.len()), |(bytes, count)| (bytes.as_slice(), *count));
             waiting.push(push(node, Packed::new(bytes, count, common.class), common).await);
         }
         let mut outcomes = Vec::with_capacity(waiting.len());
@@ -259,7 +258,7 @@ async fn request(node: &Node, packed: Packed<'_>, scripts: &[Script]) -> Got {
         let (sink, waiting) = Sink::one();
         shared.push(packed, true, scripts, sink).map(|()| waiting)
     };
-    let len = packed.bytes().len();
+    let len = packed.bytes.len();
     let broken = match when_room(shared, len, push).await {
         Err(error) => return not_sent(&error),
         Ok(waiting) => match waiting.await {

@@ -28,15 +28,15 @@ use crate::connection::lease::{Lease, Leases};
 use crate::connection::queue::{Refused, Shared, when_room};
 use crate::connection::sink::{BatchOutcome, Broken, Sink, Waiting};
 use crate::connection::subscriptions::Change;
-use crate::connection::timeout::within;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::connector::{Connector, Patience};
 use crate::link::driver::Driver;
 use crate::link::push::{Outlet, Pushes};
 use crate::link::url::ProtocolVersion;
+use crate::observe::{watched, watched_pipeline};
 use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::encode::encoded;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// A thing over which commands and pipelines can be sent: a [`Connection`], a [`Lease`], or your own type around them.
@@ -336,7 +336,7 @@ impl Connection {
     /// Queues one command and waits for its reply, errors included.
     #[inline]
     pub(crate) fn request(&self, packed: Packed<'_>, terms: Terms) -> impl Future<Output = RedisResult<Value>> + Send {
-        self.retrying(packed.bytes().len(), terms, move || {
+        self.retrying(packed.bytes.len(), terms, move || {
             let (sink, waiting) = Sink::one();
             self.inner.shared.push(packed, true, &[], sink).map(|()| waiting)
         })
@@ -406,7 +406,7 @@ impl Connection {
     pub(crate) async fn request_apart(&self, packed: Packed<'_>, terms: Terms) -> RedisResult<Value> {
         let (mut retries, mut fate, mut waited) = (0, Fate::NotSent, Duration::ZERO);
         loop {
-            let lease = self.lease_for(packed.class(), &mut waited).await.map_err(|error| error.after(fate))?;
+            let lease = self.lease_for(packed.class, &mut waited).await.map_err(|error| error.after(fate))?;
             let Some(lease) = lease else { return self.request(packed, terms).await };
             let error = match lease.request(packed, Terms::default()).await {
                 Ok(value) => return Ok(value),
@@ -432,7 +432,7 @@ impl Connection {
         scripts: &[Script],
         waited: &mut Duration,
     ) -> RedisResult<BatchOutcome> {
-        let Some(lease) = self.lease_for(packed.class(), waited).await? else {
+        let Some(lease) = self.lease_for(packed.class, waited).await? else {
             return self.request_batch_here(packed, whole, scripts).await;
         };
         match lease.request_batch_here(packed, whole, scripts).await {
@@ -464,10 +464,10 @@ impl Connection {
     ) -> RedisResult<BatchOutcome> {
         let shared = &*self.inner.shared;
         let push = || {
-            let (sink, waiting) = Sink::batch(packed.count());
+            let (sink, waiting) = Sink::batch(packed.count);
             shared.push(packed, whole, scripts, sink).map(|()| waiting)
         };
-        let waiting = when_room(shared, packed.bytes().len(), push).await?;
+        let waiting = when_room(shared, packed.bytes.len(), push).await?;
         let gone = |_| BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) };
         Ok(waiting.await.unwrap_or_else(gone))
     }
@@ -518,7 +518,7 @@ impl ConnectionLike for Connection {
 
 /// The results of a pipeline that failed as a whole: only wrong use is no result of its commands.
 #[cold]
-fn of_each(error: RedisError, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+fn of_each(error: RedisError, pipeline: &Pipeline) -> PipelineResult {
     match error.kind() {
         ErrorKind::Client => Err(error),
         _ => Ok(Some(vec![Err(error); pipeline.len()])),
@@ -528,74 +528,45 @@ fn of_each(error: RedisError, pipeline: &Pipeline) -> RedisResult<Option<Vec<Red
 impl Connection {
     #[inline]
     async fn send_command_watched(&self, cmd: &Cmd) -> RedisResult<Value> {
-        if self.inner.connector.config.observer.is_none() && cmd.time_limit().is_none() {
+        let observer = &self.inner.connector.config.observer;
+        if observer.is_none() && cmd.timeout.is_none() {
             return self.send_command_here(cmd).await;
         }
-        Box::pin(self.watched(cmd, self.send_command_here(cmd))).await
+        Box::pin(watched(observer, cmd, self.send_command_here(cmd))).await
     }
 
-    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> PipelineResult {
         match &self.inner.connector.config.observer {
-            Some(_) => Box::pin(self.watched_pipeline(pipeline, self.send_commands(pipeline))).await,
             None => self.send_commands(pipeline).await,
-        }
-    }
-
-    /// Bounds the time of a command, and tells the observer how it ends.
-    pub(crate) async fn watched(
-        &self,
-        cmd: &Cmd,
-        sent: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> RedisResult<Value> {
-        let bounded = async {
-            match cmd.time_limit() {
-                Some(limit) => within(limit, sent).await,
-                None => sent.await,
-            }
-        };
-        match &self.inner.connector.config.observer {
-            Some(observer) => observer.time_command(cmd, bounded).await,
-            None => bounded.await,
-        }
-    }
-
-    /// Tells the observer how a pipeline ends.
-    pub(crate) async fn watched_pipeline(
-        &self,
-        pipeline: &Pipeline,
-        sent: impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        match &self.inner.connector.config.observer {
-            Some(observer) => observer.time_pipeline(pipeline, sent).await,
-            None => sent.await,
+            observer => Box::pin(watched_pipeline(observer, pipeline, self.send_commands(pipeline))).await,
         }
     }
 
     #[inline]
     pub(crate) async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
-        let reply = if packed.class() != Class::PLAIN {
+        let reply = if packed.class != Class::PLAIN {
             // In a box, so that the future of a plain command stays small.
-            Box::pin(self.request_apart(packed, cmd.terms())).await?.into_result()
+            Box::pin(self.request_apart(packed, cmd.terms)).await?.into_result()
         } else {
             let cache = self.inner.shared.cache();
-            match cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
+            match cache.and_then(|cache| cache.look(packed.bytes, cmd.caching)) {
                 Some(look) => self.read_cached(look).await,
-                None => self.request(packed, cmd.terms()).await?.into_result(),
+                None => self.request(packed, cmd.terms).await?.into_result(),
             }
         };
         match reply {
-            Err(error) if error.is_loading() => Box::pin(self.request_when_loaded(packed, cmd.terms(), error)).await,
+            Err(error) if error.is_loading() => Box::pin(self.request_when_loaded(packed, cmd.terms, error)).await,
             reply => reply,
         }
     }
 
-    async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_commands(&self, pipeline: &Pipeline) -> PipelineResult {
         if pipeline.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let packed = pipeline.packed();
-        if packed.class() == Class::PLAIN {
+        if packed.class == Class::PLAIN {
             if let Some(looks) = self.look_pipeline(pipeline, Caching::Default) {
                 return Box::pin(self.read_pipeline(pipeline, Caching::Default, looks)).await.map(Some);
             }

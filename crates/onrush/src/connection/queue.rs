@@ -152,27 +152,27 @@ impl Shared {
     /// through the gate. `whole`: if cut off before their end, they have no effect at all.
     #[inline]
     pub(crate) fn push(&self, packed: Packed<'_>, whole: bool, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
-        debug_assert_eq!(packed.count(), sink.due());
-        if packed.class() != Class::PLAIN {
-            self.admit(packed.class()).map_err(Refused::Never)?;
+        debug_assert_eq!(packed.count, sink.due());
+        if packed.class != Class::PLAIN {
+            self.admit(packed.class).map_err(Refused::Never)?;
         }
         let mut queue = self.queue.lock();
-        self.check_room(&queue, packed.bytes().len())?;
+        self.check_room(&queue, packed.bytes.len())?;
         if !scripts.is_empty() {
             self.load_scripts(&mut queue, scripts)?;
         }
-        if packed.class().is_own_business() {
-            self.note_transaction(packed.bytes());
+        if packed.class.is_own_business() {
+            self.note_transaction(packed.bytes);
         }
         if let Some(own_writes) = &self.own_writes {
-            own_writes.note_sent(packed.bytes(), queue.replies_due);
+            own_writes.note_sent(packed.bytes, queue.replies_due);
         }
-        let manner = Manner { whole, patient: packed.class().blocks(), own: false };
-        queue.add(packed.bytes(), packed.count(), manner, sink);
+        let manner = Manner { whole, patient: packed.class.blocks(), own: false };
+        queue.add(packed.bytes, packed.count, manner, sink);
         if let Some(cache) = &self.cache {
             // Done after queueing: reads queued from now on see the writes.
             drop(queue);
-            cache.note_sent(packed.bytes());
+            cache.note_sent(packed.bytes);
         }
         Ok(())
     }

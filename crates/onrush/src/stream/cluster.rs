@@ -196,7 +196,7 @@ impl<'a> ClusterReplies<'a> {
 
     fn begin(&mut self, cx: &mut Context<'_>) {
         let pipeline = std::mem::take(&mut self.pending);
-        if (0..pipeline.len()).any(|index| !pipeline.is_idempotent(index)) {
+        if !pipeline.is_all_idempotent() {
             self.repeats.store(false, Ordering::Relaxed);
         }
         let (bytes, count) = (pipeline.bytes_len(), pipeline.len());

@@ -301,12 +301,12 @@ impl<'a> Replies<'a> {
 
     fn hand_over(&mut self) -> Result<(), Refused> {
         let packed = self.pending.packed();
-        if packed.class().is_own_business() {
+        if packed.class.is_own_business() {
             let text = "a stream takes no commands that block, or depend on or change the state of the connection";
             self.fail(RedisError::new(ErrorKind::Client, text));
             return Ok(());
         }
-        let (len, count) = (packed.bytes().len(), packed.count());
+        let (len, count) = (packed.bytes.len(), packed.count);
         {
             let mut state = self.window.state.lock();
             state.bytes += len;
@@ -318,15 +318,15 @@ impl<'a> Replies<'a> {
             answered: 0,
             news: News::default(),
             doubtful: 0,
-            again: self.pending.has_idempotent().then(|| {
+            again: self.pending.some_idempotent.then(|| {
                 let idempotent = (0..count).map(|index| self.pending.is_idempotent(index)).collect();
-                Box::new(Again { bytes: packed.bytes().to_vec(), idempotent, retries_left: self.retries_max })
+                Box::new(Again { bytes: packed.bytes.to_vec(), idempotent, retries_left: self.retries_max })
             }),
-            scripts: self.pending.scripts().to_vec(),
+            scripts: self.pending.scripts.clone(),
             replies: Vec::with_capacity(if self.window.keeps() { count } else { 0 }),
             window: self.window.clone(),
         };
-        let pushed = self.shared.push(packed, false, self.pending.scripts(), Sink::Part(Box::new(part)));
+        let pushed = self.shared.push(packed, false, &self.pending.scripts, Sink::Part(Box::new(part)));
         if pushed.is_err() {
             let mut state = self.window.state.lock();
             state.bytes -= len;
