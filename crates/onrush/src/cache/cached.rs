@@ -43,19 +43,19 @@ impl Connection {
 
     /// What the cache has done; `None` for a connection without one.
     pub fn cache_stats(&self) -> Option<CacheStats> {
-        self.inner.shared.cache().map(|cache| cache.stats())
+        self.inner.shared.cache.as_ref().map(|cache| cache.stats())
     }
 
     /// Drops everything cached.
     pub fn flush_cache(&self) {
-        if let Some(cache) = self.inner.shared.cache() {
+        if let Some(cache) = &self.inner.shared.cache {
             cache.flush();
         }
     }
 
     /// The cache's result for a pipeline; `None` if the cache does not handle it.
     pub(crate) fn look_pipeline(&self, pipeline: &Pipeline, caching: Caching) -> Option<Vec<Look>> {
-        let cache = self.inner.shared.cache()?;
+        let cache = self.inner.shared.cache.as_ref()?;
         if pipeline.is_atomic() || !pipeline.scripts.is_empty() {
             return None;
         }
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Sends a read that is not cached, or waits for the same read if it is under way.
     async fn read_missing(&self, read: Read) -> RedisResult<Value> {
-        let Some(cache) = self.inner.shared.cache() else { return Ok(Value::Nil) };
+        let Some(cache) = &self.inner.shared.cache else { return Ok(Value::Nil) };
         let mut retries = 0;
         loop {
             match cache.board(&read) {
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Answers an MGET from the cache, and reads all missing keys with one command.
     async fn read_keys(&self, looks: Vec<Look>) -> RedisResult<Value> {
-        let Some(cache) = self.inner.shared.cache() else { return Ok(Value::Nil) };
+        let Some(cache) = &self.inner.shared.cache else { return Ok(Value::Nil) };
         let Parts { mut values, led, boarded } = Parts::of(cache, looks);
         if led.is_empty() && boarded.is_empty() {
             tokio::task::consume_budget().await;
@@ -193,7 +193,7 @@ impl Connection {
     /// Answers a pipeline of reads; sends the missing ones in one piece.
     async fn read_pipeline_once(&self, looks: Vec<Look>) -> RedisResult<Vec<RedisResult<Value>>> {
         let shared = &*self.inner.shared;
-        let Some(cache) = shared.cache() else { return Ok(Vec::new()) };
+        let Some(cache) = &shared.cache else { return Ok(Vec::new()) };
         let Parts { values, led, boarded } = Parts::of(cache, looks);
         let mut results: Vec<RedisResult<Value>> = values.into_iter().map(Ok).collect();
         if led.is_empty() && boarded.is_empty() {
@@ -270,7 +270,7 @@ impl ConnectionLike for Cached<'_> {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
         let (packed, observer) = (cmd.packed(), &self.connection.inner.connector.config.observer);
         let is_read = packed.class == Class::PLAIN && cmd.caching == Caching::Default;
-        let cache = self.connection.inner.shared.cache().filter(|_| is_read);
+        let cache = self.connection.inner.shared.cache.as_ref().filter(|_| is_read);
         if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes, Caching::For(self.ttl_max))) {
             let read = async {
                 match self.connection.read_cached(look).await {

@@ -25,6 +25,7 @@ use crate::commands::script::Script;
 use crate::connection::counters::Counters;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::lease::{Lease, Leases};
+use crate::connection::own_writes::OwnWrites;
 use crate::connection::queue::{Refused, Shared, when_room};
 use crate::connection::sink::{BatchOutcome, Broken, Sink, Waiting};
 use crate::connection::subscriptions::Change;
@@ -135,30 +136,27 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     pub(crate) async fn open(connector: Arc<Connector>) -> RedisResult<Connection> {
-        let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::broadcast(), backoff, None).await
+        Connection::open_with(connector, Outlet::default(), None).await
     }
 
     pub(crate) async fn open_lossless(connector: Arc<Connector>) -> RedisResult<Connection> {
-        let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::lossless(), backoff, None).await
+        Connection::open_with(connector, Outlet::lossless(), None).await
     }
 
     /// A connection for one holder beside a shared one. It is not replaced when it breaks, since its state would be
     /// lost silently.
     pub(crate) async fn open_leased(home: &Connection) -> RedisResult<Connection> {
         let Inner { connector, shared, .. } = &*home.inner;
-        Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
+        Connection::open_with(connector.clone(), Outlet::default(), Some(shared.clone())).await
     }
 
     /// A connection whose first link is made while commands wait for it already. It reconnects as any other.
     ///
     /// Must be called within a runtime.
     pub(crate) fn open_later(connector: Arc<Connector>) -> Connection {
-        let shared = Shared::new(connector.config.queue_bytes_max, Outlet::broadcast(), false);
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(connector.config.queue_bytes_max, Outlet::default(), false));
         let backoff = connector.config.backoff.clone().unwrap_or_default();
-        Driver::spawn_later(shared.clone(), (*connector).clone(), backoff);
+        Driver::spawn(shared.clone(), (*connector).clone(), Some(backoff), None, None);
         Connection::driven(shared, connector, Instant::now())
     }
 
@@ -180,7 +178,6 @@ impl Connection {
     async fn open_with(
         connector: Arc<Connector>,
         outlet: Outlet,
-        backoff: Option<crate::link::backoff::Backoff>,
         home: Option<Arc<Shared>>,
     ) -> RedisResult<Connection> {
         let made = Instant::now();
@@ -190,15 +187,15 @@ impl Connection {
             return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
         }
         let caches = home.is_none() && !outlet.is_lossless();
-        let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
-        let beside = home.as_ref().and_then(|home| home.cache_to_tell().cloned());
-        let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
-        let shared = Arc::new(shared.with_cache_beside(beside));
+        let mut shared = Shared::new(config.queue_bytes_max, outlet, home.is_some());
+        shared.cache = config.cache.clone().filter(|_| caches).map(|config| Arc::new(Cache::new(config)));
+        shared.own_writes = home.as_ref().and_then(|home| home.cache_to_tell().cloned()).map(OwnWrites::new);
+        let shared = Arc::new(shared);
         // Who waits for a lease does so until its connection is made, with a limit on all of it.
         let link =
             if home.is_some() { connector.connect(&shared).await } else { connector.connect_first(&shared).await };
-        let link = link?;
-        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
+        let backoff = config.backoff.clone().filter(|_| home.is_none());
+        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, Some(link?));
         Ok(Connection::driven(shared, connector, made))
     }
 
@@ -549,7 +546,7 @@ impl Connection {
             // In a box, so that the future of a plain command stays small.
             Box::pin(self.request_apart(packed, cmd.terms)).await?.into_result()
         } else {
-            let cache = self.inner.shared.cache();
+            let cache = self.inner.shared.cache.as_ref();
             match cache.and_then(|cache| cache.look(packed.bytes, cmd.caching)) {
                 Some(look) => self.read_cached(look).await,
                 None => self.request(packed, cmd.terms).await?.into_result(),

@@ -29,7 +29,7 @@ pub(crate) const KEPT_ENTRIES_MAX: usize = 16 << 10;
 ///
 /// A command costs one short lock: its bytes are appended to the buffer that goes out. The driver swaps the whole buffer
 /// for an empty one and writes it without the lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
     room: Notify,
@@ -44,9 +44,9 @@ pub(crate) struct Shared {
     /// The state of a leased connection.
     lease: Option<Account>,
     /// The cache of a shared connection.
-    cache: Option<Arc<Cache>>,
+    pub cache: Option<Arc<Cache>>,
     /// What a leased connection tells the cache of the shared one beside it.
-    own_writes: Option<OwnWrites>,
+    pub own_writes: Option<OwnWrites>,
     pub tally: Tally,
     /// Tells that the driver has left.
     ended: Notify,
@@ -109,43 +109,12 @@ pub(crate) enum Taken {
 
 impl Shared {
     pub(crate) fn new(queue_bytes_max: usize, outlet: Outlet, leased: bool) -> Shared {
-        Shared {
-            queue: Mutex::default(),
-            room: Notify::new(),
-            room_wanted: AtomicBool::new(false),
-            queue_bytes_max,
-            protocol: AtomicU8::new(0),
-            round_trip_us: AtomicU32::new(0),
-            outlet,
-            abandoned: AtomicBool::new(false),
-            lease: leased.then(Account::default),
-            cache: None,
-            own_writes: None,
-            tally: Tally::default(),
-            ended: Notify::new(),
-        }
-    }
-
-    /// The same with a cache of what is read.
-    pub(crate) fn with_cache(mut self, cache: Option<Cache>) -> Shared {
-        self.cache = cache.map(Arc::new);
-        self
-    }
-
-    /// The same with the cache of the shared connection beside it.
-    pub(crate) fn with_cache_beside(mut self, cache: Option<Arc<Cache>>) -> Shared {
-        self.own_writes = cache.map(OwnWrites::new);
-        self
+        Shared { queue_bytes_max, outlet, lease: leased.then(Account::default), ..Shared::default() }
     }
 
     /// The cache that writes over this connection concern: its own, or that of the connection beside it.
     pub(crate) fn cache_to_tell(&self) -> Option<&Arc<Cache>> {
-        self.cache.as_ref().or_else(|| self.own_writes.as_ref().map(OwnWrites::cache))
-    }
-
-    #[inline]
-    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
-        self.cache.as_ref()
+        self.cache.as_ref().or_else(|| self.own_writes.as_ref().map(|own_writes| &own_writes.cache))
     }
 
     /// Queues commands and wakes the driver if it sleeps. All commands of users, except subscriptions, enter here,
@@ -350,10 +319,10 @@ impl Shared {
         queue.entries.splice(0..0, entries);
     }
 
-    /// Removes and returns the entries that have waited more than so many ticks, and gives up what has waited as long
-    /// for room in the queue. Linear in the queue.
-    pub(crate) fn expire(&self, ticks: Option<u32>, cause: &RedisError) -> Vec<Entry> {
-        let Some(ticks) = ticks else { return Vec::new() };
+    /// Fails the entries that have waited more than so many ticks, and gives up what has waited as long for room in the
+    /// queue. Linear in the queue.
+    pub(crate) fn expire(&self, ticks: Option<u32>, cause: &RedisError) {
+        let Some(ticks) = ticks else { return };
         let mut queue = self.queue.lock();
         queue.overdue = Some((ticks, cause.clone().with_fate(Fate::NotSent)));
         self.announce_room();
@@ -361,7 +330,7 @@ impl Shared {
         let is_overdue = |tick: u32| now.wrapping_sub(tick) > ticks;
         // Those that are sent again come first, and are younger than their place.
         if !queue.entries.iter().any(|entry| is_overdue(entry.tick)) {
-            return Vec::new();
+            return;
         }
         let (mut expired, mut kept) = (Vec::new(), Vec::new());
         let (bytes, mut at) = (std::mem::take(&mut queue.bytes), 0);
@@ -378,7 +347,7 @@ impl Shared {
         queue.entries = kept;
         drop(queue);
         self.announce_room();
-        expired
+        expired.into_iter().for_each(|entry| self.lose(entry, cause, 0));
     }
 
     /// Notes that there is a connection: what waits for room goes on waiting.

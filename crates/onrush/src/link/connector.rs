@@ -132,15 +132,15 @@ impl Connector {
         let protocol = self.greet(&mut link).await?;
         if matches!(self.info.addr, ConnectionAddr::Sentinel(_)) {
             check_role(&mut link).await?;
-            link.must_lead();
+            link.must_lead = true;
         }
         shared.set_protocol(protocol);
-        if shared.cache().is_some() && protocol != ProtocolVersion::RESP3 {
+        if shared.cache.is_some() && protocol != ProtocolVersion::RESP3 {
             let text = "client-side caching needs RESP3, which the URL excludes or the server does not speak";
             return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
         }
         self.set_up(&mut link, shared).await?;
-        shared.set_round_trip(link.round_trip());
+        shared.set_round_trip(link.round_trip);
         let mut bytes = Vec::new();
         let scripts = shared.reload_scripts(&mut bytes);
         if !scripts.is_empty() {
@@ -203,7 +203,7 @@ impl Connector {
         if let Some(tracking) = self.config.tracking.as_ref().filter(|_| !shared.is_leased()) {
             add("CLIENT TRACKING", tracking.clone());
         }
-        if let Some(cache) = shared.cache() {
+        if let Some(cache) = &shared.cache {
             add("CLIENT TRACKING", cache.tracking());
         }
         if self.readonly {

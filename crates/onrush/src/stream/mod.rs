@@ -391,7 +391,7 @@ mod tests {
         const COMMANDS: usize = 50_000;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for keeps in [true, false] {
-            let shared = Arc::new(Shared::new(1 << 20, Outlet::broadcast(), false));
+            let shared = Arc::new(Shared::new(1 << 20, Outlet::default(), false));
             let replies = Replies {
                 shared: shared.clone(),
                 _connection: None,
