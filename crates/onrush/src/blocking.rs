@@ -44,7 +44,7 @@ use crate::commands::typed::typed_commands;
 use crate::commands::{all_commands, scan_methods};
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
-use crate::connection::lease::{self, Attempted};
+use crate::connection::lease::{self, Attempts};
 use crate::connection::pubsub::{self, Msg, PubSubEvent};
 use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
@@ -276,42 +276,16 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
     ) -> RedisResult<T> {
-        let mut watch = cmd("WATCH");
-        watch.arg(keys);
-        let (mut retries, mut waited) = (0, Duration::ZERO);
+        let mut attempts = Attempts::<lease::Lease>::new(&self.con, keys);
         loop {
-            let lease = wait(lease::Lease::take(&self.con, &mut waited))?;
-            let attempted = attempt_over(Connection::over(lease), &watch, &mut attempt);
-            if let Some(outcome) = self.con.outcome(attempted, &mut retries) {
+            let lease = Connection::over(wait(attempts.begin())?);
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            let outcome = attempt(&lease, &mut pipeline);
+            if let Some(outcome) = block_on(attempts.end(lease.con, outcome))? {
                 return outcome;
             }
         }
-    }
-}
-
-/// Attempts a transaction until no other client has changed a watched key.
-fn attempt_over<T>(
-    lease: Connection<lease::Lease>,
-    watch: &Cmd,
-    attempt: &mut impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
-) -> Attempted<T> {
-    loop {
-        if let Err(error) = watch.exec(&lease) {
-            return lease.con.failed_before(error);
-        }
-        lease.con.note_begin();
-        let mut pipeline = Pipeline::new();
-        pipeline.atomic();
-        let attempted = match attempt(&lease, &mut pipeline) {
-            Ok(Some(value)) => Attempted::Done(Ok(value)),
-            Err(error) => lease.con.failed(error),
-            Ok(None) => match block_on(lease.con.unwatch()) {
-                Ok(()) => continue,
-                Err(error) => Attempted::Done(Err(error)),
-            },
-        };
-        lease::Lease::give_back(Arc::new(lease.con));
-        return attempted;
     }
 }
 

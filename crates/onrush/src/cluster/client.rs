@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::builder::builder;
 use crate::cluster::node::Maker;
-use crate::cluster::routes::Routes;
+use crate::cluster::routes::{Routes, Table};
 use crate::cluster::topology::Addr;
 use crate::cluster::{ClusterConnection, Inner, ReadFrom, refresh};
 use crate::connection::client::ConnectionConfig;
@@ -151,7 +151,8 @@ impl ClusterClient {
             self.seeds.addrs.iter().map(|(host, port)| Addr { host: host.clone(), port: *port }).collect();
         let interval = config.refresh_interval;
         let bell = maker.bell.clone();
-        let inner = Arc::new(Inner::new(Routes::new(maker.clone(), config.read_from), maker, config, seeds));
+        let routes = Routes::new(Table::new(maker.clone(), config.read_from));
+        let inner = Arc::new(Inner::new(routes, maker, config, seeds));
         inner.learn_first().await?;
         tokio::spawn(refresh::keep_fresh(Arc::downgrade(&inner), bell, interval));
         Ok(ClusterConnection { inner })

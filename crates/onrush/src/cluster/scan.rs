@@ -13,6 +13,8 @@ use std::sync::Arc;
 use crate::cluster::Inner;
 use crate::cluster::node::Node;
 use crate::cluster::odd::send_to;
+use crate::cluster::place::Place;
+use crate::cluster::routes::Table;
 use crate::cluster::slot::SLOTS;
 use crate::cluster::topology::Addr;
 use crate::commands::scan::run_id_of;
@@ -55,6 +57,11 @@ impl SlotSet {
             }
         }
         SlotSet(ranges)
+    }
+
+    /// The slots that a node serves.
+    fn at(table: &Table, node: u16) -> SlotSet {
+        SlotSet::of((0..SLOTS).filter(|slot| table.is_at(*slot, node)))
     }
 
     fn has(&self, slot: u16) -> bool {
@@ -197,11 +204,7 @@ impl Inner {
             }
         }
         let Some(slot) = self.next_slot(&cursor.all_done()) else { return Ok(None) };
-        let node = {
-            let mut table = self.routes.lock();
-            table.choose(crate::cluster::place::Place::of_slot(slot)).and_then(|number| table.node(number))
-        };
-        let Some(node) = node else { return Ok(None) };
+        let Some(node) = self.routes.lock().node_for(Place::of_slot(slot)) else { return Ok(None) };
         let had = self.slots_now(&node).await?;
         let reconnects = node.reconnects();
         let run_id = run_id(&node).await;
@@ -238,7 +241,7 @@ impl Inner {
         let nodes = table.all();
         for (addr, slots) in &mut cursor.done {
             let node = nodes.iter().find(|node| node.addr == *addr);
-            *slots = node.map_or_else(SlotSet::default, |node| slots.and(&SlotSet(table.slots_of(node.number))));
+            *slots = node.map_or_else(SlotSet::default, |node| slots.and(&SlotSet::at(&table, node.number)));
         }
     }
 
@@ -254,7 +257,7 @@ impl Inner {
     /// The slots that a node has, as it says itself.
     async fn slots_now(&self, node: &Node) -> RedisResult<SlotSet> {
         self.learn_from(node).await.map_err(|error| self.passing(error))?;
-        Ok(SlotSet(self.routes.lock().slots_of(node.number)))
+        Ok(SlotSet::at(&self.routes.lock(), node.number))
     }
 }
 

@@ -513,6 +513,37 @@ impl ConnectionLike for Connection {
     }
 }
 
+/// Lets what derefs to a connection take commands as that does.
+macro_rules! like_its_connection {
+    ($kind:ty) => {
+        impl $crate::connection::ConnectionLike for $kind {
+            fn send_command(
+                &self,
+                cmd: &$crate::Cmd,
+            ) -> impl Future<Output = $crate::RedisResult<$crate::Value>> + Send {
+                Connection::send_command(self, cmd)
+            }
+
+            fn send_pipeline(
+                &self,
+                pipeline: &$crate::Pipeline,
+            ) -> impl Future<Output = $crate::RedisResult<Option<Vec<$crate::RedisResult<$crate::Value>>>>> + Send {
+                Connection::send_pipeline(self, pipeline)
+            }
+
+            fn is_closed(&self) -> bool {
+                Connection::is_closed(self)
+            }
+
+            fn reconnects(&self) -> u64 {
+                Connection::reconnects(self)
+            }
+        }
+    };
+}
+
+pub(crate) use like_its_connection;
+
 /// The results of a pipeline that failed as a whole: only wrong use is no result of its commands.
 #[cold]
 fn of_each(error: RedisError, pipeline: &Pipeline) -> PipelineResult {
