@@ -7,16 +7,16 @@ use tokio::sync::oneshot;
 
 use crate::cluster::Inner;
 use crate::cluster::command::Command;
-use crate::cluster::lane::{Got, forget_unknown, gone, not_sent, push};
+use crate::cluster::lane::{Got, forget_unknown, not_sent, push};
 use crate::cluster::node::Node;
 use crate::cluster::place::{Place, Router};
 use crate::cluster::rounds::{Common, Rounds, may_be_refusal};
 use crate::cluster::routes::UnderWay;
 use crate::commands::script::Script;
-use crate::connection::driver_gone;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::when_room;
 use crate::connection::sink::{BatchOutcome, Broken, Sink};
+use crate::connection::{driver_gone, gone};
 use crate::error::{RedisError, RedisResult};
 use crate::values::cmd::{Cmd, Terms};
 use crate::values::pipeline::{Pipeline, PipelineResult};
@@ -135,7 +135,7 @@ impl Inner {
         for (waiting, node) in waiting.into_iter().zip(&spread.nodes) {
             outcomes.push(outcome(waiting, node, common.scripts).await);
         }
-        if outcomes.iter().all(Outcome::is_plain) {
+        if outcomes.iter().all(is_plain) {
             return Ok(spread.merge(outcomes));
         }
         let mut rounds = self.rounds(pipeline, &under_way.places, common);
@@ -183,16 +183,9 @@ async fn only(rounds: Rounds<'_>) -> RedisResult<Value> {
     rounds.results().await.pop().unwrap_or_else(|| Err(RedisError::closed()))
 }
 
-/// What has come of a lane.
-struct Outcome {
-    replies: Vec<Value>,
-    broken: Option<Broken>,
-}
-
-impl Outcome {
-    fn is_plain(&self) -> bool {
-        self.broken.is_none() && !self.replies.iter().any(may_be_refusal)
-    }
+/// Whether all replies of a lane have come, and none may be a refusal.
+fn is_plain(outcome: &BatchOutcome) -> bool {
+    outcome.broken.is_none() && !outcome.replies.iter().any(may_be_refusal)
 }
 
 impl Spread {
@@ -213,14 +206,14 @@ impl Spread {
     }
 
     /// The replies in the order of the commands.
-    fn merge(&self, outcomes: Vec<Outcome>) -> Vec<RedisResult<Value>> {
+    fn merge(&self, outcomes: Vec<BatchOutcome>) -> Vec<RedisResult<Value>> {
         let mut replies: Vec<_> = outcomes.into_iter().map(|outcome| outcome.replies.into_iter()).collect();
         let next = |lane: &u16| replies[usize::from(*lane)].next().unwrap_or(Value::Nil).into_result();
         self.lanes.iter().map(next).collect()
     }
 
     /// The same with what is missing, and the nodes.
-    fn sort(&self, outcomes: Vec<Outcome>, pipeline: &Pipeline) -> Vec<(Got, Arc<Node>)> {
+    fn sort(&self, outcomes: Vec<BatchOutcome>, pipeline: &Pipeline) -> Vec<(Got, Arc<Node>)> {
         let mut lanes: Vec<_> =
             outcomes.into_iter().map(|outcome| (outcome.replies.into_iter(), outcome.broken, 0)).collect();
         let next = |(index, lane): (usize, &u16)| {
@@ -237,14 +230,18 @@ impl Spread {
     }
 }
 
-async fn outcome(waiting: RedisResult<oneshot::Receiver<BatchOutcome>>, node: &Node, scripts: &[Script]) -> Outcome {
+async fn outcome(
+    waiting: RedisResult<oneshot::Receiver<BatchOutcome>>,
+    node: &Node,
+    scripts: &[Script],
+) -> BatchOutcome {
     match waiting {
         Ok(waiting) => {
-            let BatchOutcome { replies, broken } = waiting.await.unwrap_or_else(|_| gone());
-            forget_unknown(node, scripts, &replies);
-            Outcome { replies, broken }
+            let outcome = waiting.await.unwrap_or_else(|_| gone());
+            forget_unknown(node, scripts, &outcome.replies);
+            outcome
         }
-        Err(error) => Outcome { replies: Vec::new(), broken: Some(Broken { error, written: 0 }) },
+        Err(error) => BatchOutcome { replies: Vec::new(), broken: Some(Broken { error, written: 0 }) },
     }
 }
 

@@ -465,8 +465,7 @@ impl Connection {
             shared.push(packed, whole, scripts, sink).map(|()| waiting)
         };
         let waiting = when_room(shared, packed.bytes.len(), push).await?;
-        let gone = |_| BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) };
-        Ok(waiting.await.unwrap_or_else(gone))
+        Ok(waiting.await.unwrap_or_else(|_| gone()))
     }
 
     /// A lease for blocking commands, if this connection is shared; otherwise they stay on this connection, whose gate
@@ -481,6 +480,11 @@ impl Connection {
 
 pub(crate) fn driver_gone() -> Broken {
     Broken { error: RedisError::new(ErrorKind::Closed, "the connection's runtime has shut down"), written: usize::MAX }
+}
+
+/// The same for several commands.
+pub(crate) fn gone() -> BatchOutcome {
+    BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) }
 }
 
 impl ConnectionLike for Connection {
