@@ -155,7 +155,7 @@ builder! {
     /// Sets a provider of the user name and password. It is called for each new connection, reconnects and leases
     /// included. The login in the URL is then not used.
     set_credentials_provider(provider: impl CredentialsProvider + 'static) =>
-        credentials = Some(Provider::new(provider));
+        credentials = Some(Provider(Arc::new(provider)));
 
     /// How often a live connection logs in again, as by [`Connection::log_in_again`], for passwords and tokens that end.
     /// A failed attempt is made again after an eighth of that time. `None`: never, the default.

@@ -9,7 +9,7 @@ use crate::connection::queue::Shared;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 use crate::link::Link;
 use crate::link::backoff::Backoff;
-use crate::link::credentials::Credentials;
+use crate::link::credentials::{Credentials, Provider};
 use crate::link::net::Stream;
 use crate::link::sentinel::{Finder, check_role};
 use crate::link::telemetry;
@@ -158,7 +158,7 @@ impl Connector {
     /// The provider's, or those of the URL.
     pub(crate) async fn credentials(&self) -> RedisResult<Credentials> {
         match &self.config.credentials {
-            Some(provider) => provider.ask().await,
+            Some(Provider(provider)) => provider.credentials().await,
             None => Ok(Credentials { username: self.info.username.clone(), password: self.info.password.clone() }),
         }
     }

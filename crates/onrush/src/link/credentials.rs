@@ -84,17 +84,7 @@ where
 
 /// A provider that connections share.
 #[derive(Clone)]
-pub(crate) struct Provider(Arc<dyn CredentialsProvider>);
-
-impl Provider {
-    pub(crate) fn new(provider: impl CredentialsProvider + 'static) -> Provider {
-        Provider(Arc::new(provider))
-    }
-
-    pub(crate) async fn ask(&self) -> RedisResult<Credentials> {
-        self.0.credentials().await
-    }
-}
+pub(crate) struct Provider(pub Arc<dyn CredentialsProvider>);
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,7 +16,7 @@ use crate::connection::queue::{Refused, Shared};
 use crate::connection::sink::{Again, Part, Sink};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::stream::summary::Summary;
-use crate::stream::window::{News, Window, WindowSize};
+use crate::stream::window::{News, Room, Window, WindowSize};
 use crate::values::cmd::Cmd;
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
@@ -38,12 +38,16 @@ struct FromIter<I>(I);
 
 impl<I: Iterator<Item = C>, C: AsRef<Cmd>> Source for FromIter<I> {
     fn poll_next(&mut self, _: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
-        let next = self.0.next();
-        if let Some(command) = &next {
-            out.add_command(command.as_ref());
-        }
-        Poll::Ready(next.is_some())
+        Poll::Ready(add(self.0.next(), out))
     }
+}
+
+/// Adds the next command; whether there is one.
+fn add(next: Option<impl AsRef<Cmd>>, out: &mut Pipeline) -> bool {
+    if let Some(command) = &next {
+        out.add_command(command.as_ref());
+    }
+    next.is_some()
 }
 
 struct FromFn<F>(F);
@@ -59,12 +63,27 @@ struct FromStream<S>(Pin<Box<S>>);
 
 impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
     fn poll_next(&mut self, cx: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
-        let next = std::task::ready!(self.0.as_mut().poll_next(cx));
-        if let Some(command) = &next {
-            out.add_command(command.as_ref());
-        }
-        Poll::Ready(next.is_some())
+        self.0.as_mut().poll_next(cx).map(|next| add(next, out))
     }
+}
+
+/// Gathers the commands of a part, as many as there is room for. A source that has ended goes.
+fn gather(source: &mut Option<Box<dyn Source + Send + '_>>, room: Room, cx: &mut Context<'_>, pending: &mut Pipeline) {
+    let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
+    while pending.len() < commands && pending.bytes_len() < bytes {
+        let Some(next) = source else { break };
+        match next.poll_next(cx, pending) {
+            Poll::Ready(true) => {}
+            Poll::Ready(false) => *source = None,
+            Poll::Pending => break,
+        }
+    }
+}
+
+/// The error for commands that no stream takes.
+fn own_business() -> RedisError {
+    let text = "a stream takes no commands that block, or depend on or change the state of the connection";
+    RedisError::new(ErrorKind::Client, text)
 }
 
 /// A pipeline of any length, from [`Connection::stream`] and its relatives: a [`Stream`] of replies in the order of the
@@ -287,23 +306,14 @@ impl<'a> Replies<'a> {
             };
             room
         };
-        let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
-        while self.pending.len() < commands && self.pending.bytes_len() < bytes {
-            let Some(source) = &mut self.source else { break };
-            match source.poll_next(cx, &mut self.pending) {
-                Poll::Ready(true) => {}
-                Poll::Ready(false) => self.source = None,
-                Poll::Pending => break,
-            }
-        }
+        gather(&mut self.source, room, cx, &mut self.pending);
         true
     }
 
     fn hand_over(&mut self) -> Result<(), Refused> {
         let packed = self.pending.packed();
         if packed.class.is_own_business() {
-            let text = "a stream takes no commands that block, or depend on or change the state of the connection";
-            self.fail(RedisError::new(ErrorKind::Client, text));
+            self.fail(own_business());
             return Ok(());
         }
         let (len, count) = (packed.bytes.len(), packed.count);

@@ -250,11 +250,7 @@ impl State {
             self.replies.extend(results);
             return;
         }
-        for (index, result) in (first..).zip(results) {
-            if let Err(error) = result {
-                self.summary.add_error(index, error);
-            }
-        }
+        self.summary.add_errors(first, results);
     }
 
     /// Only counts the replies that wait to be taken, the last of which is that before command `end`, and begins the
@@ -263,11 +259,7 @@ impl State {
         let replies = std::mem::take(&mut self.replies);
         self.reply_bytes = 0;
         self.summary = Summary { replies: replies.len() as u64, ..Summary::default() };
-        for (index, reply) in (end - replies.len() as u64..).zip(replies) {
-            if let Err(error) = reply {
-                self.summary.add_error(index, error);
-            }
-        }
+        self.summary.add_errors(end - replies.len() as u64, replies);
     }
 
     pub(super) fn take_reply(&mut self) -> Option<RedisResult<Value>> {
