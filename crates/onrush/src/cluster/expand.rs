@@ -1,7 +1,6 @@
 //! Commands that become several: those for all primaries, and those whose keys are in several slots.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use crate::cluster::Inner;
 use crate::cluster::keys::{Combine, Keys, each_key, spec_of};
@@ -88,10 +87,7 @@ impl Inner {
         let args: Vec<&[u8]> = args_of(whole).collect();
         let mut parts: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
         for (nth, key) in args[1..].iter().step_by(step).enumerate() {
-            match parts.entry(slot(key)) {
-                Entry::Vacant(entry) => _ = entry.insert(vec![nth]),
-                Entry::Occupied(mut entry) => entry.get_mut().push(nth),
-            }
+            parts.entry(slot(key)).or_default().push(nth);
         }
         for (slot, keys) in &parts {
             let own = keys.iter().flat_map(|nth| args.iter().skip(1 + nth * step).take(step)).copied();

@@ -124,12 +124,15 @@ impl Inner {
         self.config.connection.backoff.clone().unwrap_or_default()
     }
 
+    /// The connections to all present nodes, as far as they were needed.
+    fn opened(&self) -> Vec<Connection> {
+        let nodes = self.routes.lock().all();
+        nodes.iter().filter_map(|node| node.opened().cloned()).collect()
+    }
+
     /// The longest round trip to a node, as far as known.
     pub(crate) fn round_trip(&self) -> Duration {
-        let nodes = self.routes.lock().all();
-        let trips =
-            nodes.iter().filter_map(|node| node.opened()).map(|connection| connection.inner.shared.round_trip());
-        trips.max().unwrap_or_default()
+        self.opened().iter().map(|connection| connection.inner.shared.round_trip()).max().unwrap_or_default()
     }
 
     /// Any slot, others from call to call.
@@ -145,8 +148,7 @@ impl ClusterConnection {
     pub async fn close(&self) {
         self.inner.maker.closed.store(true, Ordering::Relaxed);
         self.inner.ring();
-        let nodes = self.inner.routes.lock().all();
-        let opened: Vec<_> = nodes.iter().filter_map(|node| node.opened().cloned()).collect();
+        let opened = self.inner.opened();
         opened.iter().for_each(|connection| connection.begin_close());
         for connection in opened {
             connection.close().await;
@@ -160,12 +162,7 @@ impl ClusterConnection {
 
     /// The sums of the counters of all present nodes' connections.
     pub fn counters(&self) -> Counters {
-        let nodes = self.inner.routes.lock().all();
-        nodes
-            .iter()
-            .filter_map(|node| node.opened())
-            .map(Connection::counters)
-            .fold(Counters::default(), Counters::plus)
+        self.inner.opened().iter().map(Connection::counters).fold(Counters::default(), Counters::plus)
     }
 
     /// Where the nodes with slots are, as `host:port`, in the order of their first slots.

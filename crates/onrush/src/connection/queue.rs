@@ -15,7 +15,7 @@ use crate::connection::gate::{Class, Packed};
 use crate::connection::own_writes::OwnWrites;
 use crate::connection::scripts::{self, Scripts};
 use crate::connection::sink::{Entry, Manner, Sink};
-use crate::connection::subscriptions::{Change, Resubscription, Subscriptions};
+use crate::connection::subscriptions::{Change, Resubscription, Subscriptions, end_of};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::link::push::Outlet;
 use crate::link::url::ProtocolVersion;
@@ -188,7 +188,7 @@ impl Shared {
 
     /// Forgets a subscription that the server refuses to make again, and reports its end.
     pub(crate) fn lose_subscription(&self, kind: &PushKind, name: Box<[u8]>, why: ServerError) {
-        let Some(kind) = kind.end() else { return };
+        let Some(kind) = end_of(kind) else { return };
         self.queue.lock().subscriptions.confirm(&kind, &name);
         let data = vec![Value::BulkString(name.into()), Value::ServerError(why)];
         self.outlet.send(PushInfo { kind, data });
