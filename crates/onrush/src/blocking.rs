@@ -38,13 +38,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::commands::all_commands;
 use crate::commands::options::{InfoDict, IntegerReplyOrNoOp, ScanOptions};
 use crate::commands::script::{Script, ScriptInvocation};
 use crate::commands::typed::typed_commands;
+use crate::commands::{all_commands, scan_methods};
 use crate::connection::ConnectionLike;
 use crate::connection::client::ConnectionConfig;
-use crate::connection::lease::{self, Attempted};
+use crate::connection::lease::{self, Attempts};
 use crate::connection::pubsub::{self, Msg, PubSubEvent};
 use crate::connection::timeout::WithTimeout;
 use crate::error::{ErrorKind, RedisError, RedisResult};
@@ -276,42 +276,16 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
     ) -> RedisResult<T> {
-        let mut watch = cmd("WATCH");
-        watch.arg(keys);
-        let (mut retries, mut waited) = (0, Duration::ZERO);
+        let mut attempts = Attempts::<lease::Lease>::new(&self.con, keys);
         loop {
-            let lease = wait(lease::Lease::take(&self.con, &mut waited))?;
-            let attempted = attempt_over(Connection::over(lease), &watch, &mut attempt);
-            if let Some(outcome) = self.con.outcome(attempted, &mut retries) {
+            let lease = Connection::over(wait(attempts.begin())?);
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            let outcome = attempt(&lease, &mut pipeline);
+            if let Some(outcome) = block_on(attempts.end(lease.con, outcome))? {
                 return outcome;
             }
         }
-    }
-}
-
-/// Attempts a transaction until no other client has changed a watched key.
-fn attempt_over<T>(
-    lease: Connection<lease::Lease>,
-    watch: &Cmd,
-    attempt: &mut impl FnMut(&Connection<lease::Lease>, &mut Pipeline) -> RedisResult<Option<T>>,
-) -> Attempted<T> {
-    loop {
-        if let Err(error) = watch.exec(&lease) {
-            return lease.con.failed_before(error);
-        }
-        lease.con.note_begin();
-        let mut pipeline = Pipeline::new();
-        pipeline.atomic();
-        let attempted = match attempt(&lease, &mut pipeline) {
-            Ok(Some(value)) => Attempted::Done(Ok(value)),
-            Err(error) => lease.con.failed(error),
-            Ok(None) => match block_on(lease.con.unwatch()) {
-                Ok(()) => continue,
-                Err(error) => Attempted::Done(Err(error)),
-            },
-        };
-        lease::Lease::give_back(Arc::new(lease.con));
-        return attempted;
     }
 }
 
@@ -321,6 +295,15 @@ impl Deref for Connection<lease::Lease> {
     fn deref(&self) -> &lease::Lease {
         &self.con
     }
+}
+
+macro_rules! blocking_scans {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) = $word:literal, $key:expr, $options:expr;)*) => {$(
+        $(#[$doc])*
+        fn $name<T: FromRedisValue>(&self, $($arg: $type),*) -> Scan<'_, Self::Async, T> {
+            Scan(crate::Scan::new(self.over_async(), $word, $key, $options))
+        }
+    )*};
 }
 
 macro_rules! blocking_commands {
@@ -347,62 +330,7 @@ macro_rules! blocking_commands {
                 }
             )*
 
-            /// All keys, page by page.
-            fn scan<T: FromRedisValue>(&self) -> Scan<'_, Self::Async, T> {
-                self.scan_options(ScanOptions::new())
-            }
-
-            /// The keys that match a pattern.
-            fn scan_match<T: FromRedisValue>(&self, pattern: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.scan_options(ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The keys that the options select.
-            fn scan_options<T: FromRedisValue>(&self, options: ScanOptions) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "SCAN", (), options))
-            }
-
-            /// All fields of a hash with their values: `T` is a pair.
-            fn hscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.hscan_options(key, ScanOptions::new())
-            }
-
-            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
-            fn hscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "HSCAN", key, options))
-            }
-
-            /// All members of a set.
-            fn sscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.sscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a set that the options select.
-            fn sscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "SSCAN", key, options))
-            }
-
-            /// All members of a sorted set with their scores: `T` is a pair.
-            fn zscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self::Async, T> {
-                self.zscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a sorted set that the options select, with their scores.
-            fn zscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self::Async, T> {
-                Scan(crate::Scan::new(self.over_async(), "ZSCAN", key, options))
-            }
+            scan_methods! { blocking_scans }
         }
     };
 }

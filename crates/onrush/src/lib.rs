@@ -114,6 +114,7 @@
 #![warn(missing_docs)]
 
 pub mod blocking;
+mod builder;
 mod cache;
 mod cluster;
 mod commands;

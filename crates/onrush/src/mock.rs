@@ -10,7 +10,7 @@ use crate::connection::ConnectionLike;
 use crate::error::{ErrorKind, RedisError, RedisResult, ServerError};
 use crate::values::cmd::Cmd;
 use crate::values::encode::{args_of, split_first};
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// How many bytes of an argument a message shows.
@@ -57,7 +57,7 @@ struct State {
 #[derive(Debug)]
 struct Expected {
     request: Request,
-    replies: RedisResult<Option<Vec<RedisResult<Value>>>>,
+    replies: PipelineResult,
 }
 
 /// A command, or a pipeline of several.
@@ -125,14 +125,14 @@ impl MockConnection {
         }
     }
 
-    fn add(self, request: Request, replies: RedisResult<Option<Vec<RedisResult<Value>>>>) -> MockConnection {
+    fn add(self, request: Request, replies: PipelineResult) -> MockConnection {
         self.script.0.lock().expected.push_back(Expected { request, replies });
         self
     }
 }
 
 impl State {
-    fn answer(&mut self, request: Request) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    fn answer(&mut self, request: Request) -> PipelineResult {
         let depth = if self.any_order { self.expected.len() } else { 1 };
         let found = self.expected.iter().take(depth).position(|expected| expected.request == request);
         if let Some(expected) = found.and_then(|at| self.expected.remove(at)) {

@@ -7,12 +7,14 @@ use tokio::sync::oneshot;
 
 use crate::cache::flight::{Arrival, Boarding, Flight};
 use crate::cache::{Cache, CacheStats, Look, Read};
+use crate::connection::gate::Class;
 use crate::connection::pipelines::loading;
 use crate::connection::queue::when_room;
-use crate::connection::sink::{Sink, is_of_lost_link};
+use crate::connection::sink::{Manner, Sink, is_of_lost_link};
 use crate::connection::{Connection, ConnectionLike, driver_gone};
 use crate::error::{ErrorKind, Fate, RedisResult, ServerErrorKind};
 use crate::link::connector::Patience;
+use crate::observe::{watched, watched_pipeline};
 use crate::values::cmd::{Caching, Cmd, Terms};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
@@ -41,20 +43,20 @@ impl Connection {
 
     /// What the cache has done; `None` for a connection without one.
     pub fn cache_stats(&self) -> Option<CacheStats> {
-        self.inner.shared.cache().map(|cache| cache.stats())
+        self.inner.shared.cache.as_ref().map(|cache| cache.stats())
     }
 
     /// Drops everything cached.
     pub fn flush_cache(&self) {
-        if let Some(cache) = self.inner.shared.cache() {
+        if let Some(cache) = &self.inner.shared.cache {
             cache.flush();
         }
     }
 
     /// The cache's result for a pipeline; `None` if the cache does not handle it.
     pub(crate) fn look_pipeline(&self, pipeline: &Pipeline, caching: Caching) -> Option<Vec<Look>> {
-        let cache = self.inner.shared.cache()?;
-        if pipeline.is_atomic() || !pipeline.scripts().is_empty() {
+        let cache = self.inner.shared.cache.as_ref()?;
+        if pipeline.is_atomic() || !pipeline.scripts.is_empty() {
             return None;
         }
         cache.look_pipeline(pipeline, caching)
@@ -76,7 +78,7 @@ impl Connection {
 
     /// Sends a read that is not cached, or waits for the same read if it is under way.
     async fn read_missing(&self, read: Read) -> RedisResult<Value> {
-        let Some(cache) = self.inner.shared.cache() else { return Ok(Value::Nil) };
+        let Some(cache) = &self.inner.shared.cache else { return Ok(Value::Nil) };
         let mut retries = 0;
         loop {
             match cache.board(&read) {
@@ -113,10 +115,10 @@ impl Connection {
 
     async fn lead(&self, cache: &Arc<Cache>, flight: &Arc<Flight>) -> RedisResult<Value> {
         let mut bytes = Vec::new();
-        let replies = cache.encode(flight.read(), &mut bytes);
+        let replies = cache.encode(&flight.read, &mut bytes);
         let push = || {
-            let (sink, waiting) = Sink::read(cache.ticket(flight.read()), flight.clone(), replies);
-            self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
+            let (sink, waiting) = Sink::read(cache.ticket(&flight.read), flight.clone(), replies);
+            self.inner.shared.push_encoded(&bytes, Manner::ONE, sink).map(|()| waiting)
         };
         // A read may be repeated.
         let outcome = self.retrying(bytes.len(), Terms::REPEATABLE, push).await;
@@ -125,7 +127,7 @@ impl Connection {
 
     /// Answers an MGET from the cache, and reads all missing keys with one command.
     async fn read_keys(&self, looks: Vec<Look>) -> RedisResult<Value> {
-        let Some(cache) = self.inner.shared.cache() else { return Ok(Value::Nil) };
+        let Some(cache) = &self.inner.shared.cache else { return Ok(Value::Nil) };
         let Parts { mut values, led, boarded } = Parts::of(cache, looks);
         if led.is_empty() && boarded.is_empty() {
             tokio::task::consume_budget().await;
@@ -154,11 +156,11 @@ impl Connection {
     /// The values of keys that are not cached, by one MGET.
     async fn fetch_keys(&self, cache: &Arc<Cache>, led: &[(usize, Arc<Flight>)]) -> RedisResult<Vec<Value>> {
         let mut bytes = Vec::new();
-        let replies = cache.encode_keys(led.iter().map(|(_, flight)| flight.read()), &mut bytes);
+        let replies = cache.encode_keys(led.iter().map(|(_, flight)| &flight.read), &mut bytes);
         let push = || {
-            let keys = led.iter().map(|(_, flight)| (cache.ticket(flight.read()), flight.clone())).collect();
+            let keys = led.iter().map(|(_, flight)| (cache.ticket(&flight.read), flight.clone())).collect();
             let (sink, waiting) = Sink::gather(keys, replies);
-            self.inner.shared.push_read(&bytes, sink).map(|()| waiting)
+            self.inner.shared.push_encoded(&bytes, Manner::ONE, sink).map(|()| waiting)
         };
         match self.retrying(bytes.len(), Terms::REPEATABLE, push).await?.into_result()? {
             Value::Array(values) if values.len() == led.len() => Ok(values),
@@ -191,7 +193,7 @@ impl Connection {
     /// Answers a pipeline of reads; sends the missing ones in one piece.
     async fn read_pipeline_once(&self, looks: Vec<Look>) -> RedisResult<Vec<RedisResult<Value>>> {
         let shared = &*self.inner.shared;
-        let Some(cache) = shared.cache() else { return Ok(Vec::new()) };
+        let Some(cache) = &shared.cache else { return Ok(Vec::new()) };
         let Parts { values, led, boarded } = Parts::of(cache, looks);
         let mut results: Vec<RedisResult<Value>> = values.into_iter().map(Ok).collect();
         if led.is_empty() && boarded.is_empty() {
@@ -200,12 +202,12 @@ impl Connection {
         let (mut bytes, mut sent) = (Vec::new(), Vec::with_capacity(led.len()));
         for (_, flight) in &led {
             let start = bytes.len();
-            let replies = cache.encode(flight.read(), &mut bytes);
+            let replies = cache.encode(&flight.read, &mut bytes);
             sent.push((bytes.len() - start, replies));
         }
         let push = || {
             let read = |((_, flight), &(len, replies)): (&(usize, Arc<Flight>), &(usize, usize))| {
-                let (sink, waiting) = Sink::read(cache.ticket(flight.read()), flight.clone(), replies);
+                let (sink, waiting) = Sink::read(cache.ticket(&flight.read), flight.clone(), replies);
                 ((len, sink), waiting)
             };
             let (sinks, waiting): (Vec<_>, Vec<_>) = led.iter().zip(&sent).map(read).unzip();
@@ -266,10 +268,10 @@ impl Parts {
 
 impl ConnectionLike for Cached<'_> {
     async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        let packed = cmd.packed();
-        let is_read = packed.class().is_plain() && cmd.caching() == Caching::Default;
-        let cache = self.connection.inner.shared.cache().filter(|_| is_read);
-        if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes(), Caching::For(self.ttl_max))) {
+        let (packed, observer) = (cmd.packed(), &self.connection.inner.connector.config.observer);
+        let is_read = packed.class == Class::PLAIN && cmd.caching == Caching::Default;
+        let cache = self.connection.inner.shared.cache.as_ref().filter(|_| is_read);
+        if let Some(look) = cache.and_then(|cache| cache.look(packed.bytes, Caching::For(self.ttl_max))) {
             let read = async {
                 match self.connection.read_cached(look).await {
                     // Sent again as other commands are.
@@ -277,17 +279,18 @@ impl ConnectionLike for Cached<'_> {
                     reply => reply,
                 }
             };
-            return self.connection.watched(cmd, read).await;
+            return watched(observer, cmd, read).await;
         }
         self.connection.send_command(cmd).await
     }
 
     async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        if pipeline.class().is_plain() && !pipeline.is_empty() {
+        if pipeline.class() == Class::PLAIN && !pipeline.is_empty() {
             let caching = Caching::For(self.ttl_max);
             if let Some(looks) = self.connection.look_pipeline(pipeline, caching) {
+                let observer = &self.connection.inner.connector.config.observer;
                 let read = async { self.connection.read_pipeline(pipeline, caching, looks).await.map(Some) };
-                return Box::pin(self.connection.watched_pipeline(pipeline, read)).await;
+                return Box::pin(watched_pipeline(observer, pipeline, read)).await;
             }
         }
         self.connection.send_pipeline(pipeline).await

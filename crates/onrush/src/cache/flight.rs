@@ -24,8 +24,9 @@ pub(crate) type Arrival = RedisResult<Arc<Value>>;
 #[derive(Debug)]
 pub(crate) struct Flight {
     cache: Arc<Cache>,
-    read: Read,
-    began: Instant,
+    pub read: Read,
+    /// When it began: its reply is at most as old.
+    pub began: Instant,
     /// `None` when it has ended.
     passengers: Mutex<Option<Vec<oneshot::Sender<Arrival>>>>,
 }
@@ -42,15 +43,6 @@ pub(crate) enum Boarding {
 impl Flight {
     pub(crate) fn new(cache: Arc<Cache>, read: Read) -> Flight {
         Flight { cache, read, began: Instant::now(), passengers: Mutex::new(Some(Vec::new())) }
-    }
-
-    pub(crate) fn read(&self) -> &Read {
-        &self.read
-    }
-
-    /// When it began: its reply is at most as old.
-    pub(crate) fn began(&self) -> Instant {
-        self.began
     }
 
     /// Takes a passenger; `None` when it has ended.
@@ -140,7 +132,7 @@ mod tests {
     fn what_was_kept_since_the_look_is_not_read_again() {
         let cache = cache();
         let flight = lead(&cache);
-        let looked = flight.read().clone();
+        let looked = flight.read.clone();
         cache.ticket(&looked).keep(&Value::Int(1), Some(&Value::Int(-1)));
         flight.land(&Value::Int(1));
         drop(flight);

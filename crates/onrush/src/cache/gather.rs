@@ -13,30 +13,15 @@ use crate::values::value::Value;
 /// One reply to CLIENT CACHING if that is needed, MGET's, and each key's time to live.
 #[derive(Debug)]
 pub(crate) struct Gather {
-    left: usize,
-    keys: Vec<(Ticket, Arc<Flight>)>,
-    values: Value,
-    done: oneshot::Sender<Result<Value, Broken>>,
+    /// How many replies it still waits for.
+    pub left: usize,
+    pub keys: Vec<(Ticket, Arc<Flight>)>,
+    /// MGET's reply.
+    pub values: Value,
+    pub done: oneshot::Sender<Result<Value, Broken>>,
 }
 
 impl Gather {
-    pub(crate) fn new(
-        keys: Vec<(Ticket, Arc<Flight>)>,
-        replies: usize,
-        done: oneshot::Sender<Result<Value, Broken>>,
-    ) -> Gather {
-        Gather { left: replies, keys, values: Value::Nil, done }
-    }
-
-    /// How many replies it still waits for.
-    pub(crate) fn left(&self) -> usize {
-        self.left
-    }
-
-    pub(crate) fn into_done(self) -> oneshot::Sender<Result<Value, Broken>> {
-        self.done
-    }
-
     /// Tells those who wait for any of the keys that no reply comes.
     pub(crate) fn fail(&self, error: &RedisError) {
         self.keys.iter().for_each(|(_, flight)| flight.fail(error));

@@ -20,11 +20,12 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::builder::builder;
 use crate::cache::cacheable::{is_harmless, is_read, names_no_keys};
 use crate::cache::flight::{Boarding, Flight};
 use crate::cache::shelf::{Shelf, weight};
 use crate::values::cmd::Caching;
-use crate::values::encode::{args_of, command, split_first};
+use crate::values::encode::{args_of, command, encoded, split_first};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::{PushInfo, Value};
 
@@ -70,35 +71,20 @@ impl Default for CacheConfig {
     }
 }
 
-impl CacheConfig {
-    /// All reads, 100,000 replies, 64 MB, 10 minutes.
-    pub fn new() -> CacheConfig {
-        CacheConfig::default()
-    }
+builder! {
+    CacheConfig, new: "All reads, 100,000 replies, 64 MB, 10 minutes.";
 
     /// Which commands are answered from the cache.
-    pub fn set_mode(mut self, mode: CacheMode) -> CacheConfig {
-        self.mode = mode;
-        self
-    }
+    set_mode(mode: CacheMode) => mode = mode;
 
     /// Most replies that are kept. Beyond that, the least recently used are dropped.
-    pub fn set_entries_max(mut self, entries: usize) -> CacheConfig {
-        self.entries_max = entries;
-        self
-    }
+    set_entries_max(entries: usize) => entries_max = entries;
 
     /// Most memory of the replies and their commands, in bytes, without the allocator's overhead.
-    pub fn set_bytes_max(mut self, bytes: usize) -> CacheConfig {
-        self.bytes_max = bytes;
-        self
-    }
+    set_bytes_max(bytes: usize) => bytes_max = bytes;
 
     /// Longest time for which a reply is kept. A reply is never kept longer than its key lives on the server.
-    pub fn set_ttl_max(mut self, ttl: Duration) -> CacheConfig {
-        self.ttl_max = ttl;
-        self
-    }
+    set_ttl_max(ttl: Duration) => ttl_max = ttl;
 }
 
 /// Whether a command certainly leaves all keys as they are.
@@ -129,7 +115,7 @@ pub struct CacheStats {
 }
 
 /// The cache of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cache {
     config: CacheConfig,
     shelves: Box<[Mutex<Shelf>]>,
@@ -181,22 +167,12 @@ impl Cache {
         Cache {
             config,
             shelves: (0..if is_small { 1 } else { SHELVES }).map(|_| Mutex::default()).collect(),
-            hand: AtomicUsize::new(0),
-            hasher: RandomState::default(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-            merged: AtomicU64::new(0),
-            invalidations: AtomicU64::new(0),
-            evictions: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
-            entries: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            keys: AtomicUsize::new(0),
+            ..Cache::default()
         }
     }
 
     /// Encodes the command that makes the server report changes.
-    pub(crate) fn tracking(&self, out: &mut Vec<u8>) {
+    pub(crate) fn tracking(&self) -> Vec<u8> {
         let mut args: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON"];
         match &self.config.mode {
             CacheMode::All => {}
@@ -206,7 +182,7 @@ impl Cache {
                 prefixes.iter().for_each(|prefix| args.extend([b"PREFIX".as_slice(), prefix]));
             }
         }
-        command(&args, out);
+        encoded(&args)
     }
 
     /// Looks a command up; `None` if the cache does not handle it. O(1) for each key, linear in the command's length.
@@ -288,13 +264,10 @@ impl Cache {
     ///
     /// The time to live comes first: by then the server tracks the key, so it reports a change between the two.
     pub(crate) fn encode(&self, read: &Read, out: &mut Vec<u8>) -> usize {
-        let opt_in = self.config.mode == CacheMode::OptIn;
-        if opt_in {
-            command(&[b"CLIENT", b"CACHING", b"YES"], out);
-        }
+        let opted = self.opt_in(out);
         command(&[b"PTTL", &read.key], out);
         out.extend_from_slice(&read.command);
-        2 + usize::from(opt_in)
+        2 + opted
     }
 
     /// Encodes the commands for the keys of an MGET, and returns the number of their replies: the last are the keys'
@@ -302,15 +275,21 @@ impl Cache {
     ///
     /// The server tracks the keys from MGET on, so it reports a change before the times to live are read.
     pub(crate) fn encode_keys<'a>(&self, reads: impl Iterator<Item = &'a Read> + Clone, out: &mut Vec<u8>) -> usize {
-        let opt_in = self.config.mode == CacheMode::OptIn;
-        if opt_in {
-            command(&[b"CLIENT", b"CACHING", b"YES"], out);
-        }
+        let opted = self.opt_in(out);
         let keys = reads.map(|read| &*read.key);
         let mget: Vec<&[u8]> = std::iter::once(b"MGET".as_slice()).chain(keys.clone()).collect();
         command(&mget, out);
         keys.for_each(|key| command(&[b"PTTL", key], out));
-        mget.len() + usize::from(opt_in)
+        mget.len() + opted
+    }
+
+    /// Encodes what announces a read to be cached, if that is needed; returns how many replies that brings.
+    fn opt_in(&self, out: &mut Vec<u8>) -> usize {
+        let opts_in = self.config.mode == CacheMode::OptIn;
+        if opts_in {
+            command(&[b"CLIENT", b"CACHING", b"YES"], out);
+        }
+        usize::from(opts_in)
     }
 
     /// Finds a read under way whose reply can also answer this one, or begins a read.
@@ -320,7 +299,7 @@ impl Cache {
         let mut shelf = self.shelf(&read.key);
         found = shelf.flight(&read.key, &read.command);
         let now = Instant::now();
-        let young = found.as_ref().filter(|flight| now.saturating_duration_since(flight.began()) < read.ttl);
+        let young = found.as_ref().filter(|flight| now.saturating_duration_since(flight.began) < read.ttl);
         let waiting = young.and_then(|flight| flight.board());
         // A read may have ended since the caller looked.
         let waiting = waiting.or_else(|| shelf.find(&read.command, now, read.ttl).map(Flight::landed));
@@ -339,11 +318,7 @@ impl Cache {
 
     /// The right to keep the reply of a read that is about to be queued.
     pub(crate) fn ticket(self: &Arc<Cache>, read: &Read) -> Ticket {
-        let mut shelf = self.shelf(&read.key);
-        let keys = shelf.keys_len();
-        let good = shelf.begin_read(&read.key);
-        self.count_keys(keys, shelf.keys_len());
-        drop(shelf);
+        let good = self.change(&mut self.shelf(&read.key), |shelf| shelf.begin_read(&read.key));
         Ticket { cache: self.clone(), read: read.clone(), good, since: Instant::now() }
     }
 
@@ -431,14 +406,8 @@ impl Cache {
         };
         add(&self.entries, before.0, shelf.len());
         add(&self.bytes, before.1, shelf.bytes());
-        self.count_keys(before.2, shelf.keys_len());
+        add(&self.keys, before.2, shelf.keys_len());
         outcome
-    }
-
-    fn count_keys(&self, before: usize, after: usize) {
-        if before != after {
-            self.keys.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-        }
     }
 
     fn shelf(&self, key: &[u8]) -> MutexGuard<'_, Shelf> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::builder::builder;
 use crate::cluster::node::Maker;
-use crate::cluster::routes::Routes;
+use crate::cluster::routes::{Routes, Table};
 use crate::cluster::topology::Addr;
 use crate::cluster::{ClusterConnection, Inner, ReadFrom, refresh};
 use crate::connection::client::ConnectionConfig;
@@ -58,46 +59,31 @@ impl Default for ClusterConfig {
     }
 }
 
-impl ClusterConfig {
-    /// The defaults.
-    pub fn new() -> ClusterConfig {
-        ClusterConfig::default()
-    }
+builder! {
+    ClusterConfig, new: "The defaults.";
 
     /// How each connection to a node behaves. The response timeout is also the longest time for which a refused command
     /// is sent again. A cache and tracking are not possible.
-    pub fn set_connection(mut self, config: ConnectionConfig) -> ClusterConfig {
-        self.connection = config;
-        self
-    }
+    set_connection(config: ConnectionConfig) => connection = config;
 
     /// How often a command follows MOVED and ASK; then that error is its result. Default: 16.
-    pub fn set_redirects_max(mut self, redirects: u32) -> ClusterConfig {
-        self.redirects_max = redirects;
-        self
-    }
+    set_redirects_max(redirects: u32) => redirects_max = redirects;
 
     /// Which nodes answer commands that only read. Default: the primary.
-    pub fn set_read_from(mut self, read_from: ReadFrom) -> ClusterConfig {
-        self.read_from = read_from;
-        self
-    }
+    set_read_from(read_from: ReadFrom) => read_from = read_from;
 
     /// Whether MGET, MSET, DEL, UNLINK, EXISTS and TOUCH with keys in several slots are split into a command for each
     /// slot. They are not atomic then: others' commands come between, and an error of one part leaves the others
     /// executed. Default: no; such commands fail with CROSSSLOT and are not sent.
-    pub fn set_split(mut self, split: bool) -> ClusterConfig {
-        self.split = split;
-        self
-    }
+    set_split(split: bool) => split = split;
 
     /// How often a node is asked for the slots when nothing else tells of changes. `None`: never. Default: 60 s. What
     /// nodes tell by MOVED counts at once, and so does the loss of a connection.
-    pub fn set_refresh_interval(mut self, interval: Option<Duration>) -> ClusterConfig {
-        self.refresh_interval = interval.map(|interval| interval.max(refresh::GAP));
-        self
-    }
+    set_refresh_interval(interval: Option<Duration>) =>
+        refresh_interval = interval.map(|interval| interval.max(refresh::GAP));
+}
 
+impl ClusterConfig {
     fn check(&self) -> RedisResult<()> {
         if self.connection.cache.is_some() || self.connection.tracking.is_some() {
             let text =
@@ -165,7 +151,8 @@ impl ClusterClient {
             self.seeds.addrs.iter().map(|(host, port)| Addr { host: host.clone(), port: *port }).collect();
         let interval = config.refresh_interval;
         let bell = maker.bell.clone();
-        let inner = Arc::new(Inner::new(Routes::new(maker.clone(), config.read_from), maker, config, seeds));
+        let routes = Routes::new(Table::new(maker.clone(), config.read_from));
+        let inner = Arc::new(Inner::new(routes, maker, config, seeds));
         inner.learn_first().await?;
         tokio::spawn(refresh::keep_fresh(Arc::downgrade(&inner), bell, interval));
         Ok(ClusterConnection { inner })

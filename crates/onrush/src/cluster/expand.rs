@@ -1,7 +1,6 @@
 //! Commands that become several: those for all primaries, and those whose keys are in several slots.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use crate::cluster::Inner;
 use crate::cluster::keys::{Combine, Keys, each_key, spec_of};
@@ -9,7 +8,7 @@ use crate::cluster::odd::cross_slot;
 use crate::cluster::place::Place;
 use crate::cluster::slot::slot;
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::values::encode::{args_of, command};
+use crate::values::encode::{args_of, encoded};
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
 
@@ -61,7 +60,7 @@ impl Inner {
             };
             expanded.joins.push(join);
         }
-        expanded.pipeline.take_scripts(pipeline);
+        expanded.pipeline.scripts.clone_from(&pipeline.scripts);
         expanded
     }
 
@@ -81,24 +80,19 @@ impl Inner {
         Join::Nodes(primaries.len(), combine)
     }
 
-    fn split(&self, expanded: &mut Expanded, encoded: &[u8], idempotent: bool) -> Join {
-        let Some((split, step)) = split_of(encoded).filter(|_| self.config.split) else {
+    fn split(&self, expanded: &mut Expanded, whole: &[u8], idempotent: bool) -> Join {
+        let Some((split, step)) = split_of(whole).filter(|_| self.config.split) else {
             return Join::Refused(cross_slot());
         };
-        let args: Vec<&[u8]> = args_of(encoded).collect();
+        let args: Vec<&[u8]> = args_of(whole).collect();
         let mut parts: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
         for (nth, key) in args[1..].iter().step_by(step).enumerate() {
-            match parts.entry(slot(key)) {
-                Entry::Vacant(entry) => _ = entry.insert(vec![nth]),
-                Entry::Occupied(mut entry) => entry.get_mut().push(nth),
-            }
+            parts.entry(slot(key)).or_default().push(nth);
         }
         for (slot, keys) in &parts {
             let own = keys.iter().flat_map(|nth| args.iter().skip(1 + nth * step).take(step)).copied();
             let part: Vec<&[u8]> = args[..1].iter().copied().chain(own).collect();
-            let mut bytes = Vec::new();
-            command(&part, &mut bytes);
-            expanded.add(&bytes, idempotent, Place::of_slot(*slot));
+            expanded.add(&encoded(&part), idempotent, Place::of_slot(*slot));
         }
         Join::Parts(parts.into_values().collect(), split)
     }

@@ -7,8 +7,9 @@ use std::time::Instant;
 use crate::cluster::Inner;
 use crate::cluster::node::Node;
 use crate::cluster::place::Place;
+use crate::cluster::routes::no_node;
 use crate::cluster::topology::{Addr, Refusal};
-use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
+use crate::error::{Fate, RedisError, RedisResult, ServerError};
 
 /// Attempts at something that the node of a slot does.
 pub(crate) struct Follow<'a> {
@@ -34,10 +35,9 @@ impl<'a> Follow<'a> {
         let mut table = self.inner.routes.lock();
         let node = match &self.ask {
             Some(addr) => table.node_at(addr),
-            None => table.choose(self.place).and_then(|number| table.node(number)),
+            None => table.node_for(self.place),
         };
-        let unknown = || RedisError::new(ErrorKind::Io, "no node of the cluster is known");
-        node.map(|node| (node, self.ask.is_some())).ok_or_else(unknown)
+        node.map(|node| (node, self.ask.is_some())).ok_or_else(no_node)
     }
 
     /// Prepares another attempt after an error, and waits before it if that is due. `asks`: whether the attempt can send

@@ -17,8 +17,8 @@ pub(crate) enum Keys {
     One { at: usize },
     /// Every `step`th argument from `first` to the `behind`th from the end.
     Range { first: usize, behind: usize, step: usize },
-    /// Two keys.
-    Two { first: usize },
+    /// Two keys, at 1 and 2.
+    Two,
     /// As many as the argument at `count` says, behind it; `also` is one more key before it, if not 0.
     Counted { count: usize, also: usize },
     /// The first half of what follows the word STREAMS.
@@ -94,12 +94,8 @@ static WITH_KEYS: &[(&str, Keys, bool)] = &[
     ("MSET,MSETNX", Keys::Range { first: 1, behind: 0, step: 2 }, false),
     ("BLPOP,BRPOP,BZPOPMIN,BZPOPMAX", Keys::Range { first: 1, behind: 1, step: 1 }, false),
     ("BITOP", Keys::Range { first: 2, behind: 0, step: 1 }, false),
-    ("LCS", Keys::Two { first: 1 }, true),
-    (
-        "RENAME,RENAMENX,COPY,LMOVE,BLMOVE,RPOPLPUSH,BRPOPLPUSH,SMOVE,ZRANGESTORE,GEOSEARCHSTORE",
-        Keys::Two { first: 1 },
-        false,
-    ),
+    ("LCS", Keys::Two, true),
+    ("RENAME,RENAMENX,COPY,LMOVE,BLMOVE,RPOPLPUSH,BRPOPLPUSH,SMOVE,ZRANGESTORE,GEOSEARCHSTORE", Keys::Two, false),
     ("ZUNION,ZINTER,ZDIFF,SINTERCARD,ZINTERCARD", Keys::Counted { count: 1, also: 0 }, true),
     ("LMPOP,ZMPOP", Keys::Counted { count: 1, also: 0 }, false),
     ("BLMPOP,BZMPOP,EVAL,EVALSHA,FCALL", Keys::Counted { count: 2, also: 0 }, false),
@@ -206,7 +202,7 @@ pub(crate) fn each_key<'a>(encoded: &'a [u8], keys: Keys, mut each: impl FnMut(&
     match keys {
         Keys::None | Keys::Subcommand => {}
         Keys::One { at } => args.nth(at).into_iter().for_each(each),
-        Keys::Two { first } => args.skip(first).take(2).for_each(each),
+        Keys::Two => args.skip(1).take(2).for_each(each),
         Keys::Range { first, behind, step } => {
             let count = args_of(encoded).count().saturating_sub(first + behind);
             args.skip(first).take(count).step_by(step).for_each(each);

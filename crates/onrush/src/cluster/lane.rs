@@ -8,10 +8,10 @@ use crate::cluster::command::Command;
 use crate::cluster::node::Node;
 use crate::cluster::rounds::Common;
 use crate::commands::script::Script;
-use crate::connection::driver_gone;
 use crate::connection::gate::Packed;
 use crate::connection::queue::when_room;
 use crate::connection::sink::{BatchOutcome, Sink};
+use crate::connection::{driver_gone, gone};
 use crate::error::{RedisError, RedisResult};
 use crate::values::value::Value;
 
@@ -114,10 +114,10 @@ pub(crate) async fn push(
 ) -> RedisResult<oneshot::Receiver<BatchOutcome>> {
     let shared = &*node.connection()?.inner.shared;
     let push = || {
-        let (sink, waiting) = Sink::batch(packed.count());
+        let (sink, waiting) = Sink::batch(packed.count);
         shared.push(packed, common.whole, common.scripts, sink).map(|()| waiting)
     };
-    when_room(shared, packed.bytes().len(), push).await
+    when_room(shared, packed.bytes.len(), push).await
 }
 
 /// Notes scripts that a node does not know any more: the next call loads them again.
@@ -129,9 +129,4 @@ pub(crate) fn forget_unknown(node: &Node, scripts: &[Script], replies: &[Value])
 
 pub(crate) fn not_sent(error: &RedisError) -> Got {
     Got::Lost { error: error.clone(), may_retry: false }
-}
-
-/// The outcome if the connection's task has ended.
-pub(crate) fn gone() -> BatchOutcome {
-    BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) }
 }

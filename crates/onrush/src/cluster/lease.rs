@@ -1,7 +1,5 @@
 //! What needs a connection of its own, at the node of its slot.
 
-use std::time::Duration;
-
 use crate::cluster::follow::Follow;
 use crate::cluster::lane::ASKING;
 use crate::cluster::node::Node;
@@ -15,7 +13,7 @@ use crate::connection::lease::{Attempt, Lease};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::values::args::ToRedisArgs;
 use crate::values::cmd::Terms;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 impl ClusterConnection {
@@ -28,14 +26,10 @@ impl ClusterConnection {
         let mut follow = Follow::new(&self.inner, Place::of_slot(slot(key.as_ref())));
         loop {
             let (node, _) = follow.node()?;
-            let error = match node.connection() {
-                Ok(connection) => match connection.lease().await {
-                    Ok(lease) => return Ok(lease),
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            follow.again(&node, error, false).await?;
+            match async { node.connection()?.lease().await }.await {
+                Ok(lease) => return Ok(lease),
+                Err(error) => follow.again(&node, error, false).await?,
+            }
         }
     }
 
@@ -54,14 +48,10 @@ impl ClusterConnection {
         let mut follow = Follow::new(&self.inner, place_of(&keys)?);
         loop {
             let (node, _) = follow.node()?;
-            let error = match node.connection() {
-                Ok(connection) => match connection.transaction(&keys, &mut attempt).await {
-                    Ok(value) => return Ok(value),
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            follow.again(&node, error, false).await?;
+            match async { node.connection()?.transaction(&keys, &mut attempt).await }.await {
+                Ok(value) => return Ok(value),
+                Err(error) => follow.again(&node, error, false).await?,
+            }
         }
     }
 
@@ -78,14 +68,10 @@ impl ClusterConnection {
         let mut follow = Follow::new(&self.inner, place_of(&keys)?);
         loop {
             let (node, _) = follow.node()?;
-            let error = match node.connection() {
-                Ok(connection) => match connection.transact(&keys, &mut attempt).await {
-                    Ok(value) => return Ok(value),
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            follow.again(&node, error, false).await?;
+            match async { node.connection()?.transact(&keys, &mut attempt).await }.await {
+                Ok(value) => return Ok(value),
+                Err(error) => follow.again(&node, error, false).await?,
+            }
         }
     }
 }
@@ -112,10 +98,7 @@ impl Inner {
             let outcome = if asks {
                 ask_blocking(&node, packed).await
             } else {
-                match node.connection() {
-                    Ok(connection) => connection.request_apart(packed, terms).await,
-                    Err(error) => Err(error),
-                }
+                async { node.connection()?.request_apart(packed, terms).await }.await
             };
             match outcome.and_then(Value::into_result) {
                 Ok(value) => return Ok(value),
@@ -125,20 +108,16 @@ impl Inner {
     }
 
     /// The same for a pipeline of one slot.
-    pub(crate) async fn send_blocking_pipeline(&self, pipeline: &Pipeline, place: Place) -> super::Replies {
+    pub(crate) async fn send_blocking_pipeline(&self, pipeline: &Pipeline, place: Place) -> PipelineResult {
         let mut follow = Follow::new(self, place);
         loop {
             let (node, _) = follow.node()?;
-            let outcome = match node.connection() {
-                Ok(connection) => connection.send_pipeline_here(pipeline, pipeline.packed()).await,
-                Err(error) => Err(error),
-            };
+            let outcome = async { node.connection()?.send_pipeline_here(pipeline, pipeline.packed()).await }.await;
             let error = match outcome {
-                Ok(Some(results)) => match refused(&results, &node.addr) {
+                Ok(results) => match results.as_ref().and_then(|results| refused(results, &node.addr)) {
                     Some(error) => error,
-                    None => return Ok(Some(results)),
+                    None => return Ok(results),
                 },
-                Ok(None) => return Ok(None),
                 Err(error) => error,
             };
             follow.again(&node, error, false).await?;
@@ -159,13 +138,11 @@ fn refused(results: &[RedisResult<Value>], asked: &Addr) -> Option<RedisError> {
 }
 
 async fn ask_blocking(node: &Node, packed: Packed<'_>) -> RedisResult<Value> {
-    let bytes = [ASKING, packed.bytes()].concat();
-    let packed = Packed::new(&bytes, 2, packed.class());
-    let connection = node.connection()?;
-    let lease = Lease::take(connection, &mut Duration::default()).await?;
+    let bytes = [ASKING, packed.bytes].concat();
+    let packed = Packed::new(&bytes, 2, packed.class);
+    let lease = node.connection()?.lease().await?;
     let outcome = lease.request_batch_here(packed, true, &[]).await?;
-    let broken = outcome.broken;
-    match (outcome.replies.into_iter().nth(1), broken) {
+    match (outcome.replies.into_iter().nth(1), outcome.broken) {
         (Some(value), _) => Ok(value),
         (None, Some(broken)) => Err(broken.error_at(bytes.len())),
         (None, None) => Err(RedisError::closed().with_fate(Fate::Unknown)),

@@ -30,12 +30,13 @@ use crate::cluster::routes::Routes;
 use crate::cluster::slot::{SLOTS, slot};
 use crate::cluster::topology::Addr;
 use crate::connection::counters::Counters;
-use crate::connection::timeout::{WithTimeout, within};
+use crate::connection::timeout::WithTimeout;
 use crate::connection::{Connection, ConnectionLike, Home};
 use crate::error::RedisResult;
 use crate::link::backoff::Backoff;
+use crate::observe::{watched, watched_pipeline};
 use crate::values::cmd::Cmd;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// How long a node that has left the cluster may still answer what was sent to it.
@@ -123,12 +124,15 @@ impl Inner {
         self.config.connection.backoff.clone().unwrap_or_default()
     }
 
+    /// The connections to all present nodes, as far as they were needed.
+    fn opened(&self) -> Vec<Connection> {
+        let nodes = self.routes.lock().all();
+        nodes.iter().filter_map(|node| node.opened().cloned()).collect()
+    }
+
     /// The longest round trip to a node, as far as known.
     pub(crate) fn round_trip(&self) -> Duration {
-        let nodes = self.routes.lock().all();
-        let trips =
-            nodes.iter().filter_map(|node| node.opened()).map(|connection| connection.inner.shared.round_trip());
-        trips.max().unwrap_or_default()
+        self.opened().iter().map(|connection| connection.inner.shared.round_trip()).max().unwrap_or_default()
     }
 
     /// Any slot, others from call to call.
@@ -144,8 +148,7 @@ impl ClusterConnection {
     pub async fn close(&self) {
         self.inner.maker.closed.store(true, Ordering::Relaxed);
         self.inner.ring();
-        let nodes = self.inner.routes.lock().all();
-        let opened: Vec<_> = nodes.iter().filter_map(|node| node.opened().cloned()).collect();
+        let opened = self.inner.opened();
         opened.iter().for_each(|connection| connection.begin_close());
         for connection in opened {
             connection.close().await;
@@ -159,12 +162,7 @@ impl ClusterConnection {
 
     /// The sums of the counters of all present nodes' connections.
     pub fn counters(&self) -> Counters {
-        let nodes = self.inner.routes.lock().all();
-        nodes
-            .iter()
-            .filter_map(|node| node.opened())
-            .map(Connection::counters)
-            .fold(Counters::default(), Counters::plus)
+        self.inner.opened().iter().map(Connection::counters).fold(Counters::default(), Counters::plus)
     }
 
     /// Where the nodes with slots are, as `host:port`, in the order of their first slots.
@@ -172,32 +170,19 @@ impl ClusterConnection {
         let primaries = self.inner.routes.lock().primaries();
         primaries.into_iter().map(|(node, _)| format!("{}:{}", node.addr.host, node.addr.port)).collect()
     }
-}
 
-type Replies = RedisResult<Option<Vec<RedisResult<Value>>>>;
-
-impl ClusterConnection {
     async fn send_command_watched(&self, cmd: &Cmd) -> RedisResult<Value> {
         let observer = &self.inner.config.connection.observer;
-        if observer.is_none() && cmd.time_limit().is_none() {
+        if observer.is_none() && cmd.timeout.is_none() {
             return self.inner.send_command(cmd).await;
         }
-        let bounded = async {
-            match cmd.time_limit() {
-                Some(limit) => within(limit, self.inner.send_command(cmd)).await,
-                None => self.inner.send_command(cmd).await,
-            }
-        };
-        match observer {
-            Some(observer) => Box::pin(observer.time_command(cmd, bounded)).await,
-            None => Box::pin(bounded).await,
-        }
+        Box::pin(watched(observer, cmd, self.inner.send_command(cmd))).await
     }
 
-    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> Replies {
+    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> PipelineResult {
         match &self.inner.config.connection.observer {
-            Some(observer) => Box::pin(observer.time_pipeline(pipeline, self.inner.send_pipeline(pipeline))).await,
             None => self.inner.send_pipeline(pipeline).await,
+            observer => Box::pin(watched_pipeline(observer, pipeline, self.inner.send_pipeline(pipeline))).await,
         }
     }
 }
@@ -211,7 +196,7 @@ impl ConnectionLike for ClusterConnection {
         self.send_command_watched(cmd).await
     }
 
-    async fn send_pipeline(&self, pipeline: &Pipeline) -> Replies {
+    async fn send_pipeline(&self, pipeline: &Pipeline) -> PipelineResult {
         #[cfg(feature = "tracing")]
         if let Some(span) = crate::link::telemetry::pipeline_span(pipeline) {
             return Box::pin(tracing::Instrument::instrument(self.send_pipeline_watched(pipeline), span)).await;

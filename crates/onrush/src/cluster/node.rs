@@ -69,12 +69,8 @@ impl Maker {
     /// What connects to the node at this address.
     pub(crate) fn connector(&self, addr: &Addr, alarm: Option<Arc<Alarm>>) -> Connector {
         let Addr { host, port } = addr.clone();
-        let addr = match self.insecure {
-            None => ConnectionAddr::Tcp(host, port),
-            Some(insecure) => ConnectionAddr::TcpTls { host, port, insecure },
-        };
         let mut info = self.info.clone();
-        info.addr = addr;
+        info.addr = ConnectionAddr::tcp(host, port, self.insecure);
         let connector = Connector::new(info, self.config.clone(), self.tls.clone());
         Connector { alarm, readonly: self.readonly, ..connector }
     }

@@ -8,12 +8,11 @@ use crate::cluster::expand::slot_of_all;
 use crate::cluster::keys::{Combine, spec_of};
 use crate::cluster::place::Place;
 use crate::cluster::rounds::{Common, Rounds};
-use crate::connection::gate::{Class, Packed};
+use crate::connection::gate::Class;
 use crate::connection::pipelines::transaction_results;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::values::cmd::Cmd;
-use crate::values::encode::command;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// The error for keys in several slots: the server's text, but nothing was sent.
@@ -25,17 +24,17 @@ pub(crate) fn cross_slot() -> RedisError {
 impl Inner {
     pub(crate) async fn send_odd(&self, cmd: &Cmd, place: Place) -> RedisResult<Value> {
         let packed = cmd.packed();
-        packed.class().admit_or_lease()?;
-        if place == Place::ALL && spec_of(packed.bytes()).all == Some(Combine::Scan) {
+        packed.class.admit_or_lease()?;
+        if place == Place::ALL && spec_of(packed.bytes).all == Some(Combine::Scan) {
             return self.scan(cmd).await;
         }
         if place == Place::CROSS || place == Place::ALL {
             return self.send_parts(cmd, place).await;
         }
-        if packed.class().wants_lease() {
-            return self.send_blocking(packed, cmd.terms(), place).await;
+        if packed.class.wants_lease() {
+            return self.send_blocking(packed, cmd.terms, place).await;
         }
-        self.send_one(packed, cmd.terms(), place, &[]).await
+        self.send_one(packed, cmd.terms, place, &[]).await
     }
 
     async fn send_parts(&self, cmd: &Cmd, place: Place) -> RedisResult<Value> {
@@ -61,7 +60,7 @@ impl Inner {
         Ok(expanded.join(results))
     }
 
-    pub(crate) async fn send_odd_pipeline(&self, pipeline: &Pipeline, places: Vec<Place>) -> super::Replies {
+    pub(crate) async fn send_odd_pipeline(&self, pipeline: &Pipeline, places: Vec<Place>) -> PipelineResult {
         pipeline.class().admit_or_lease()?;
         if pipeline.is_atomic() {
             return self.send_transaction(pipeline).await;
@@ -77,22 +76,17 @@ impl Inner {
         self.send_expanded(pipeline, &places, None).await.map(Some)
     }
 
-    async fn send_transaction(&self, pipeline: &Pipeline) -> super::Replies {
+    async fn send_transaction(&self, pipeline: &Pipeline) -> PipelineResult {
         let slot = slot_of_all(pipeline)?.unwrap_or_else(|| self.some_slot());
         if pipeline.class().blocks() {
             return self.send_blocking_pipeline(pipeline, Place::of_slot(slot)).await;
         }
-        let mut bytes = Vec::with_capacity(pipeline.bytes_len() + 32);
-        command(&[b"MULTI"], &mut bytes);
-        bytes.extend_from_slice(pipeline.packed().bytes());
-        command(&[b"EXEC"], &mut bytes);
-        let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
+        let bytes = pipeline.framed();
         let retries = self.config.connection.retries_max;
-        let mut whole = Command::new(&bytes, Place::of_slot(slot), idempotent, retries);
+        let mut whole = Command::new(&bytes, Place::of_slot(slot), pipeline.is_all_idempotent(), retries);
         whole.replies = pipeline.len() + 2;
         let ticket = self.routes.lock().ticket();
-        let common =
-            Common { ticket, class: pipeline.class(), scripts: pipeline.scripts(), whole: true, repeats: None };
+        let common = Common { ticket, class: pipeline.class(), scripts: &pipeline.scripts, whole: true, repeats: None };
         let result = Rounds::new(self, common, vec![whole]).results().await.pop();
         match result.unwrap_or_else(|| Err(RedisError::closed())) {
             Ok(Value::Array(replies)) => Ok(transaction_results(replies, pipeline.len())),
@@ -106,15 +100,11 @@ impl Inner {
 impl Class {
     /// As [`admit`](Class::admit), but a command that only blocks gets a lease.
     fn admit_or_lease(self) -> RedisResult<()> {
-        if self.is_plain() || self.wants_lease() { Ok(()) } else { self.admit(false) }
+        if self == Class::PLAIN || self.wants_lease() { Ok(()) } else { self.admit(false) }
     }
 }
 
 /// Sends a command to one node, whatever its slots are.
 pub(crate) async fn send_to(node: &crate::cluster::node::Node, args: &[&[u8]]) -> RedisResult<Value> {
-    let mut bytes = Vec::new();
-    command(args, &mut bytes);
-    let packed = Packed::new(&bytes, 1, Class::PLAIN);
-    let reply = node.connection()?.request(packed, crate::values::cmd::Terms::REPEATABLE).await?;
-    reply.into_result()
+    node.connection()?.ask(args).await
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::cluster::node::Node;
 use crate::cluster::place::Place;
+use crate::cluster::routes::no_node;
 use crate::cluster::slot::slot;
 use crate::cluster::topology::Refusal;
 use crate::cluster::{ClusterConnection, Inner, TURN_MAX};
@@ -241,18 +242,16 @@ impl ClusterPubSub {
     }
 
     fn node_for(&mut self, target: &Target) -> RedisResult<Arc<Node>> {
-        let unknown = || RedisError::new(ErrorKind::Io, "no node of the cluster is known");
         let mut table = self.inner.routes.lock();
         if target.kind == Kind::Shard {
-            let number = table.choose(Place::of_slot(slot(&target.name)));
-            return number.and_then(|number| table.node(number)).ok_or_else(unknown);
+            return table.node_for(Place::of_slot(slot(&target.name))).ok_or_else(no_node);
         }
         if let Some(home) = &self.home {
             return Ok(home.clone());
         }
         let mut nodes = table.all();
         nodes.sort_by_key(|node| node.is_broken());
-        let home = nodes.into_iter().next().ok_or_else(unknown)?;
+        let home = nodes.into_iter().next().ok_or_else(no_node)?;
         self.home = Some(home.clone());
         Ok(home)
     }

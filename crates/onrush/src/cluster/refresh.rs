@@ -9,11 +9,8 @@ use crate::cluster::Inner;
 use crate::cluster::node::Node;
 use crate::cluster::topology::{Addr, Range, ranges};
 use crate::connection::Connection;
-use crate::connection::gate::{Class, Packed};
 use crate::connection::timeout::within;
 use crate::error::{ErrorKind, RedisError, RedisResult};
-use crate::values::cmd::Terms;
-use crate::values::encode::command;
 
 /// The shortest time from one list of slots to the next.
 pub(crate) const GAP: Duration = Duration::from_millis(100);
@@ -106,9 +103,7 @@ async fn ask_node(node: &Node) -> RedisResult<Vec<Range>> {
 }
 
 async fn ask(connection: &Connection, addr: &Addr) -> RedisResult<Vec<Range>> {
-    let mut bytes = Vec::new();
-    command(&[b"CLUSTER", b"SLOTS"], &mut bytes);
-    let reply = connection.request(Packed::new(&bytes, 1, Class::PLAIN), Terms::REPEATABLE).await?;
+    let reply = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
     let untold = || RedisError::new(ErrorKind::Io, format!("{}:{} tells of no slots", addr.host, addr.port));
-    ranges(&reply.into_result()?, addr).ok_or_else(untold)
+    ranges(&reply, addr).ok_or_else(untold)
 }

@@ -11,7 +11,7 @@ use crate::cluster::command::{Aim, Command, keys_of, refusal, refusal_of_all};
 use crate::cluster::lane::{Got, Lane};
 use crate::cluster::node::Node;
 use crate::cluster::place::Place;
-use crate::cluster::routes::{Table, UnderWay};
+use crate::cluster::routes::{Table, UnderWay, no_node};
 use crate::cluster::topology::Refusal;
 use crate::commands::script::Script;
 use crate::connection::gate::Class;
@@ -175,7 +175,7 @@ impl<'a> Rounds<'a> {
                     table.go(slot);
                     Lane::of(&mut lanes, node).add(index, command, command.aim != Aim::Route);
                 }
-                None => command.give_up(|| RedisError::new(ErrorKind::Io, "no node of the cluster is known")),
+                None => command.give_up(no_node),
             }
         }
         for (slot, turn) in &turns {
@@ -344,7 +344,7 @@ impl Turn {
 
 fn node_for(table: &mut Table, command: &Command<'_>) -> Option<Arc<Node>> {
     match &command.aim {
-        Aim::Route => table.choose(command.place).and_then(|number| table.node(number)),
+        Aim::Route => table.node_for(command.place),
         Aim::Ask(addr, _) => table.node_at(addr),
     }
 }
@@ -384,7 +384,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _runtime = runtime.enter();
         let maker = Arc::new(ClusterClient::open("redis-cluster://h:1").unwrap().maker(&Default::default()));
-        Inner::new(Routes::new(maker.clone(), Default::default()), maker, Default::default(), Vec::new())
+        Inner::new(Routes::new(Table::new(maker.clone(), Default::default())), maker, Default::default(), Vec::new())
     }
 
     fn encoded(line: &str) -> Vec<u8> {

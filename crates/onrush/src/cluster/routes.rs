@@ -9,13 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::cluster::ReadFrom;
 use crate::cluster::node::{Maker, Node};
 use crate::cluster::place::Place;
 use crate::cluster::slot::SLOTS;
 use crate::cluster::topology::{Addr, NODES_MAX, Range};
+use crate::error::{ErrorKind, RedisError};
 
 /// The number of no node.
 const NOWHERE: u16 = u16::MAX;
@@ -24,10 +25,7 @@ const NOWHERE: u16 = u16::MAX;
 const MISSING_MAX: u8 = 2;
 
 /// The routes of a cluster connection.
-#[derive(Debug)]
-pub(crate) struct Routes {
-    table: Mutex<Table>,
-}
+pub(crate) type Routes = Mutex<Table>;
 
 /// What the lock guards.
 pub(crate) struct Table {
@@ -74,31 +72,9 @@ impl fmt::Debug for Table {
     }
 }
 
-impl Routes {
-    pub(crate) fn new(maker: Arc<Maker>, read_from: ReadFrom) -> Routes {
-        let table = Table {
-            slots: vec![Slot { node: NOWHERE, under_way: 0 }; usize::from(SLOTS)].into(),
-            nodes: Vec::new(),
-            numbers: HashMap::new(),
-            serving: Vec::new(),
-            held: HashMap::new(),
-            last_ticket: 0,
-            turn: 0,
-            maker,
-            read_from,
-        };
-        Routes { table: Mutex::new(table) }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock()
-    }
-
-    /// Notes that commands are no longer under way.
-    pub(crate) fn leave(&self, places: &[Place]) {
-        let mut table = self.lock();
-        places.iter().for_each(|place| table.leave(place.slot()));
-    }
+/// The error where there is no node.
+pub(crate) fn no_node() -> RedisError {
+    RedisError::new(ErrorKind::Io, "no node of the cluster is known")
 }
 
 /// Commands that are under way until this is dropped.
@@ -110,11 +86,26 @@ pub(crate) struct UnderWay<'a, P: AsRef<[Place]>> {
 
 impl<P: AsRef<[Place]>> Drop for UnderWay<'_, P> {
     fn drop(&mut self) {
-        self.routes.leave(self.places.as_ref());
+        let mut table = self.routes.lock();
+        self.places.as_ref().iter().for_each(|place| table.leave(place.slot()));
     }
 }
 
 impl Table {
+    pub(crate) fn new(maker: Arc<Maker>, read_from: ReadFrom) -> Table {
+        Table {
+            slots: vec![Slot { node: NOWHERE, under_way: 0 }; usize::from(SLOTS)].into(),
+            nodes: Vec::new(),
+            numbers: HashMap::new(),
+            serving: Vec::new(),
+            held: HashMap::new(),
+            last_ticket: 0,
+            turn: 0,
+            maker,
+            read_from,
+        }
+    }
+
     /// The place in the order of commands of a call that begins now.
     pub(crate) fn ticket(&mut self) -> u64 {
         self.last_ticket += 1;
@@ -252,16 +243,9 @@ impl Table {
         primaries
     }
 
-    /// The slots that a node serves, as ranges. O(slots).
-    pub(crate) fn slots_of(&self, number: u16) -> Vec<(u16, u16)> {
-        let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for slot in (0..SLOTS).filter(|slot| self.slots[usize::from(*slot)].node == number) {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == slot => *last = slot,
-                _ => ranges.push((slot, slot)),
-            }
-        }
-        ranges
+    /// Whether this node serves the slot.
+    pub(crate) fn is_at(&self, slot: u16, number: u16) -> bool {
+        self.slots[usize::from(slot)].node == number
     }
 
     /// Whether a node serves the slot.
@@ -272,6 +256,11 @@ impl Table {
     /// The node that serves a slot, as far as known.
     pub(crate) fn primary_of(&self, slot: u16) -> Option<Arc<Node>> {
         self.node(self.slots[usize::from(slot)].node)
+    }
+
+    /// The [chosen](Self::choose) node.
+    pub(crate) fn node_for(&mut self, place: Place) -> Option<Arc<Node>> {
+        self.choose(place).and_then(|number| self.node(number))
     }
 
     pub(crate) fn node(&self, number: u16) -> Option<Arc<Node>> {
@@ -378,7 +367,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _runtime = runtime.enter();
         let maker = ClusterClient::open("redis-cluster://h:1").unwrap().maker(&Default::default());
-        let mut table = Routes::new(Arc::new(maker), read_from).table.into_inner();
+        let mut table = Table::new(Arc::new(maker), read_from);
         let at = |port| Addr { host: "h".to_owned(), port };
         table.install(&[
             Range { first: 0, last: 99, nodes: vec![at(1), at(3)] },

@@ -6,13 +6,14 @@
 //! scanned again at their new node. Where a node has started again, its part begins anew: the cursor means nothing to the
 //! new process.
 
-use std::fmt::{self, Write};
-use std::str::FromStr;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::cluster::Inner;
 use crate::cluster::node::Node;
 use crate::cluster::odd::send_to;
+use crate::cluster::place::Place;
+use crate::cluster::routes::Table;
 use crate::cluster::slot::SLOTS;
 use crate::cluster::topology::Addr;
 use crate::commands::scan::run_id_of;
@@ -57,6 +58,24 @@ impl SlotSet {
         SlotSet(ranges)
     }
 
+    /// The slots that a node serves.
+    fn at(table: &Table, node: u16) -> SlotSet {
+        SlotSet::of((0..SLOTS).filter(|slot| table.is_at(*slot, node)))
+    }
+
+    /// From text; `None` if it is no text of slots.
+    fn parse(text: &str) -> Option<SlotSet> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-')?;
+            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+            (first <= last && last < SLOTS).then_some((first, last))
+        };
+        let ranges: Vec<(u16, u16)> =
+            text.split(',').filter(|part| !part.is_empty()).map(range).collect::<Option<_>>()?;
+        let is_sorted = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        is_sorted.then_some(SlotSet(ranges))
+    }
+
     fn has(&self, slot: u16) -> bool {
         let at = self.0.partition_point(|(_, last)| *last < slot);
         self.0.get(at).is_some_and(|(first, _)| *first <= slot)
@@ -80,26 +99,26 @@ impl fmt::Display for SlotSet {
     }
 }
 
-impl FromStr for SlotSet {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<SlotSet, ()> {
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').ok_or(())?;
-            let (first, last) = (first.parse().map_err(drop)?, last.parse().map_err(drop)?);
-            if first <= last && last < SLOTS { Ok((first, last)) } else { Err(()) }
-        };
-        let ranges: Vec<(u16, u16)> =
-            text.split(',').filter(|part| !part.is_empty()).map(range).collect::<Result<_, _>>()?;
-        let is_sorted = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
-        is_sorted.then_some(SlotSet(ranges)).ok_or(())
-    }
-}
-
 impl Cursor {
     /// All slots that are done.
     fn all_done(&self) -> SlotSet {
         self.done.iter().fold(SlotSet::default(), |all, (_, slots)| all.or(slots))
+    }
+
+    /// From text; `None` if it is no text of a cursor.
+    fn parse(text: &str) -> Option<Cursor> {
+        if text == "0" {
+            return Some(Cursor::default());
+        }
+        let (cursor, rest) = text.split_once('@')?;
+        let (done, node) = rest.split_once('/').map_or((rest, None), |(done, node)| (done, Some(node)));
+        let done = done.split(';').filter(|part| !part.is_empty()).map(slots_at).collect::<Option<_>>()?;
+        let Some(node) = node else { return Some(Cursor { done, node: None }) };
+        let mut parts = cursor.splitn(3, '.');
+        let (cursor, reconnects) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let run_id = parts.next()?.to_owned();
+        let (addr, had) = slots_at(node)?;
+        Some(Cursor { done, node: Some(Visit { addr, cursor, reconnects, run_id, had }) })
     }
 
     /// Notes slots that are done at a node.
@@ -129,31 +148,10 @@ impl fmt::Display for Cursor {
 }
 
 /// Slots and their node, as `0-5,9-9=host:port`.
-fn slots_at(text: &str) -> Result<(Addr, SlotSet), ()> {
-    let (slots, addr) = text.split_once('=').ok_or(())?;
-    let (host, port) = addr.rsplit_once(':').ok_or(())?;
-    Ok((Addr { host: host.to_owned(), port: port.parse().map_err(drop)? }, slots.parse()?))
-}
-
-impl FromStr for Cursor {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Cursor, ()> {
-        if text == "0" {
-            return Ok(Cursor::default());
-        }
-        let (cursor, rest) = text.split_once('@').ok_or(())?;
-        let (done, node) = rest.split_once('/').map_or((rest, None), |(done, node)| (done, Some(node)));
-        let done = done.split(';').filter(|part| !part.is_empty()).map(slots_at).collect::<Result<_, _>>()?;
-        let Some(node) = node else { return Ok(Cursor { done, node: None }) };
-        let mut parts = cursor.splitn(3, '.');
-        let mut part = || parts.next().ok_or(());
-        let (cursor, reconnects, run_id) = (part()?, part()?, part()?.to_owned());
-        let (addr, had) = slots_at(node)?;
-        let number = |text: &str| text.parse::<u64>().map_err(drop);
-        let (cursor, reconnects) = (number(cursor)?, number(reconnects)?);
-        Ok(Cursor { done, node: Some(Visit { addr, cursor, reconnects, run_id, had }) })
-    }
+fn slots_at(text: &str) -> Option<(Addr, SlotSet)> {
+    let (slots, addr) = text.split_once('=')?;
+    let (host, port) = addr.rsplit_once(':')?;
+    Some((Addr { host: host.to_owned(), port: port.parse().ok()? }, SlotSet::parse(slots)?))
 }
 
 impl Inner {
@@ -161,9 +159,9 @@ impl Inner {
     pub(crate) async fn scan(&self, cmd: &Cmd) -> RedisResult<Value> {
         let args: Vec<&[u8]> = cmd.args_iter().collect();
         let text = args.get(1).and_then(|cursor| std::str::from_utf8(cursor).ok()).unwrap_or_default();
-        let cursor: Cursor = text.parse().map_err(|()| bad_cursor())?;
+        let cursor = Cursor::parse(text).ok_or_else(bad_cursor)?;
         let Some((node, mut visit)) = self.visit(&cursor).await? else {
-            return Ok(page(&None, Value::Array(Vec::new())));
+            return Ok(page(None, Value::Array(Vec::new())));
         };
         if visit.reconnects != node.reconnects() {
             self.look_again(&node, &mut visit).await;
@@ -185,7 +183,7 @@ impl Inner {
             self.forget_moved(&mut cursor);
         }
         let is_done = is_done && self.next_slot(&cursor.all_done()).is_none();
-        Ok(page(&Some(cursor).filter(|_| !is_done), items))
+        Ok(page(Some(&cursor).filter(|_| !is_done), items))
     }
 
     /// The node that is at work, or the next one; `None` if all is done.
@@ -197,11 +195,7 @@ impl Inner {
             }
         }
         let Some(slot) = self.next_slot(&cursor.all_done()) else { return Ok(None) };
-        let node = {
-            let mut table = self.routes.lock();
-            table.choose(crate::cluster::place::Place::of_slot(slot)).and_then(|number| table.node(number))
-        };
-        let Some(node) = node else { return Ok(None) };
+        let Some(node) = self.routes.lock().node_for(Place::of_slot(slot)) else { return Ok(None) };
         let had = self.slots_now(&node).await?;
         let reconnects = node.reconnects();
         let run_id = run_id(&node).await;
@@ -238,7 +232,7 @@ impl Inner {
         let nodes = table.all();
         for (addr, slots) in &mut cursor.done {
             let node = nodes.iter().find(|node| node.addr == *addr);
-            *slots = node.map_or_else(SlotSet::default, |node| slots.and(&SlotSet(table.slots_of(node.number))));
+            *slots = node.map_or_else(SlotSet::default, |node| slots.and(&SlotSet::at(&table, node.number)));
         }
     }
 
@@ -254,7 +248,7 @@ impl Inner {
     /// The slots that a node has, as it says itself.
     async fn slots_now(&self, node: &Node) -> RedisResult<SlotSet> {
         self.learn_from(node).await.map_err(|error| self.passing(error))?;
-        Ok(SlotSet(self.routes.lock().slots_of(node.number)))
+        Ok(SlotSet::at(&self.routes.lock(), node.number))
     }
 }
 
@@ -280,12 +274,9 @@ fn parse_page(reply: Value) -> RedisResult<(u64, Value)> {
     }
 }
 
-fn page(cursor: &Option<Cursor>, items: Value) -> Value {
-    let mut text = String::new();
-    match cursor {
-        Some(cursor) => _ = write!(text, "{cursor}"),
-        None => text.push('0'),
-    }
+/// Without a cursor, the last page.
+fn page(cursor: Option<&Cursor>, items: Value) -> Value {
+    let text = cursor.map_or_else(|| "0".to_owned(), Cursor::to_string);
     Value::Array(vec![Value::BulkString(text.into_bytes()), items])
 }
 
@@ -296,18 +287,18 @@ mod tests {
 
     #[test]
     fn a_cursor_says_what_is_done() {
-        let set = |text: &str| text.parse::<SlotSet>().unwrap();
+        let set = |text: &str| SlotSet::parse(text).unwrap();
         assert_eq!(set("0-5,9-9").and(&set("3-20")).to_string(), "3-5,9-9");
         assert_eq!(set("0-5,9-9").or(&set("6-8")).to_string(), "0-9");
         assert!(set("").0.is_empty() && set("16383-16383").has(16383));
         for text in ["5-3", "0-16384", "a-b", "5", "3-4,1-2"] {
-            assert!(text.parse::<SlotSet>().is_err(), "{text}");
+            assert!(SlotSet::parse(text).is_none(), "{text}");
         }
         let (one, other) = (Addr { host: "::1".to_owned(), port: 7 }, Addr { host: "here".to_owned(), port: 8 });
         let visit = Visit { addr: one.clone(), cursor: 12, reconnects: 3, run_id: "ab".to_owned(), had: set("6-7") };
         let mut both = Cursor { done: vec![(one.clone(), set("0-5")), (other, set("7-9"))], node: None };
         for cursor in [Cursor { node: Some(visit), ..both.clone() }, both.clone(), Cursor::default()] {
-            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+            assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
         }
         both.add_done(&one, set("6-6"));
         assert_eq!(both.all_done(), set("0-9"));
@@ -316,7 +307,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_cursor_makes_it_panic(text in "[0-9@/,:;=.-]{0,20}") {
-            let _ = text.parse::<Cursor>();
+            let _ = Cursor::parse(&text);
         }
     }
 }

@@ -7,19 +7,19 @@ use tokio::sync::oneshot;
 
 use crate::cluster::Inner;
 use crate::cluster::command::Command;
-use crate::cluster::lane::{Got, forget_unknown, gone, not_sent, push};
+use crate::cluster::lane::{Got, forget_unknown, not_sent, push};
 use crate::cluster::node::Node;
 use crate::cluster::place::{Place, Router};
 use crate::cluster::rounds::{Common, Rounds, may_be_refusal};
 use crate::cluster::routes::UnderWay;
 use crate::commands::script::Script;
-use crate::connection::driver_gone;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::when_room;
 use crate::connection::sink::{BatchOutcome, Broken, Sink};
+use crate::connection::{driver_gone, gone};
 use crate::error::{RedisError, RedisResult};
 use crate::values::cmd::{Cmd, Terms};
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// The lane of a command that goes nowhere yet.
@@ -38,11 +38,11 @@ struct Spread {
 impl Inner {
     pub(crate) async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
-        let place = Router::new(self.some_slot()).place(packed.bytes());
-        if place.is_odd() || packed.class() != Class::PLAIN {
+        let place = Router::new(self.some_slot()).place(packed.bytes);
+        if place.is_odd() || packed.class != Class::PLAIN {
             return Box::pin(self.send_odd(cmd, place)).await;
         }
-        self.send_one(packed, cmd.terms(), place, &[]).await
+        self.send_one(packed, cmd.terms, place, &[]).await
     }
 
     /// Sends a command that neither blocks nor changes its connection.
@@ -58,10 +58,10 @@ impl Inner {
             let ticket = table.ticket();
             (ticket, table.enter(place).and_then(|number| table.node(number)))
         };
-        let common = Common { ticket, class: packed.class(), scripts, whole: true, repeats: None };
+        let common = Common { ticket, class: packed.class, scripts, whole: true, repeats: None };
         let rounds = || {
             let retries = terms.retries_max.unwrap_or(self.config.connection.retries_max);
-            Rounds::new(self, common, vec![Command::new(packed.bytes(), place, terms.idempotent, retries)])
+            Rounds::new(self, common, vec![Command::new(packed.bytes, place, terms.idempotent, retries)])
         };
         let Some(node) = node else { return Box::pin(only(rounds())).await };
         let under_way = UnderWay { routes: &self.routes, places: [place] };
@@ -77,7 +77,7 @@ impl Inner {
         }
     }
 
-    pub(crate) async fn send_pipeline(&self, pipeline: &Pipeline) -> super::Replies {
+    pub(crate) async fn send_pipeline(&self, pipeline: &Pipeline) -> PipelineResult {
         if pipeline.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -118,7 +118,7 @@ impl Inner {
         repeats: Option<&AtomicBool>,
     ) -> RedisResult<Vec<RedisResult<Value>>> {
         let spread = self.spread(&places);
-        let (class, scripts) = (pipeline.class(), pipeline.scripts());
+        let (class, scripts) = (pipeline.class(), &pipeline.scripts);
         let common = Common { ticket: spread.ticket, class, scripts, whole: false, repeats };
         if spread.has_held {
             return Ok(Box::pin(self.rounds(pipeline, &places, common).results()).await);
@@ -126,17 +126,16 @@ impl Inner {
         let under_way = UnderWay { routes: &self.routes, places };
         let mut waiting = Vec::with_capacity(spread.nodes.len());
         for (node, bytes) in spread.nodes.iter().zip(spread.bytes(pipeline)) {
-            let (bytes, count) = bytes.as_ref().map_or_else(
-                || (pipeline.packed().bytes(), pipeline.len()),
-                |(bytes, count)| (bytes.as_slice(), *count),
-            );
+            let (bytes, count) = bytes
+                .as_ref()
+                .map_or_else(|| (pipeline.packed().bytes, pipeline.len()), |(bytes, count)| (bytes.as_slice(), *count));
             waiting.push(push(node, Packed::new(bytes, count, common.class), common).await);
         }
         let mut outcomes = Vec::with_capacity(waiting.len());
         for (waiting, node) in waiting.into_iter().zip(&spread.nodes) {
             outcomes.push(outcome(waiting, node, common.scripts).await);
         }
-        if outcomes.iter().all(Outcome::is_plain) {
+        if outcomes.iter().all(is_plain) {
             return Ok(spread.merge(outcomes));
         }
         let mut rounds = self.rounds(pipeline, &under_way.places, common);
@@ -184,16 +183,9 @@ async fn only(rounds: Rounds<'_>) -> RedisResult<Value> {
     rounds.results().await.pop().unwrap_or_else(|| Err(RedisError::closed()))
 }
 
-/// What has come of a lane.
-struct Outcome {
-    replies: Vec<Value>,
-    broken: Option<Broken>,
-}
-
-impl Outcome {
-    fn is_plain(&self) -> bool {
-        self.broken.is_none() && !self.replies.iter().any(may_be_refusal)
-    }
+/// Whether all replies of a lane have come, and none may be a refusal.
+fn is_plain(outcome: &BatchOutcome) -> bool {
+    outcome.broken.is_none() && !outcome.replies.iter().any(may_be_refusal)
 }
 
 impl Spread {
@@ -214,14 +206,14 @@ impl Spread {
     }
 
     /// The replies in the order of the commands.
-    fn merge(&self, outcomes: Vec<Outcome>) -> Vec<RedisResult<Value>> {
+    fn merge(&self, outcomes: Vec<BatchOutcome>) -> Vec<RedisResult<Value>> {
         let mut replies: Vec<_> = outcomes.into_iter().map(|outcome| outcome.replies.into_iter()).collect();
         let next = |lane: &u16| replies[usize::from(*lane)].next().unwrap_or(Value::Nil).into_result();
         self.lanes.iter().map(next).collect()
     }
 
     /// The same with what is missing, and the nodes.
-    fn sort(&self, outcomes: Vec<Outcome>, pipeline: &Pipeline) -> Vec<(Got, Arc<Node>)> {
+    fn sort(&self, outcomes: Vec<BatchOutcome>, pipeline: &Pipeline) -> Vec<(Got, Arc<Node>)> {
         let mut lanes: Vec<_> =
             outcomes.into_iter().map(|outcome| (outcome.replies.into_iter(), outcome.broken, 0)).collect();
         let next = |(index, lane): (usize, &u16)| {
@@ -238,14 +230,18 @@ impl Spread {
     }
 }
 
-async fn outcome(waiting: RedisResult<oneshot::Receiver<BatchOutcome>>, node: &Node, scripts: &[Script]) -> Outcome {
+async fn outcome(
+    waiting: RedisResult<oneshot::Receiver<BatchOutcome>>,
+    node: &Node,
+    scripts: &[Script],
+) -> BatchOutcome {
     match waiting {
         Ok(waiting) => {
-            let BatchOutcome { replies, broken } = waiting.await.unwrap_or_else(|_| gone());
-            forget_unknown(node, scripts, &replies);
-            Outcome { replies, broken }
+            let outcome = waiting.await.unwrap_or_else(|_| gone());
+            forget_unknown(node, scripts, &outcome.replies);
+            outcome
         }
-        Err(error) => Outcome { replies: Vec::new(), broken: Some(Broken { error, written: 0 }) },
+        Err(error) => BatchOutcome { replies: Vec::new(), broken: Some(Broken { error, written: 0 }) },
     }
 }
 
@@ -259,7 +255,7 @@ async fn request(node: &Node, packed: Packed<'_>, scripts: &[Script]) -> Got {
         let (sink, waiting) = Sink::one();
         shared.push(packed, true, scripts, sink).map(|()| waiting)
     };
-    let len = packed.bytes().len();
+    let len = packed.bytes.len();
     let broken = match when_room(shared, len, push).await {
         Err(error) => return not_sent(&error),
         Ok(waiting) => match waiting.await {

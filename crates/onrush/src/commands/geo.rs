@@ -1,5 +1,6 @@
 //! Places: coordinates, options and replies of the geo commands.
 
+use crate::builder::builder;
 use crate::commands::options::{options, put, put_if, words};
 use crate::error::RedisResult;
 use crate::values::args::ToRedisArgs;
@@ -82,23 +83,12 @@ pub struct GeoAddOptions {
     changed: bool,
 }
 
-impl GeoAddOptions {
-    /// Adds new members and moves those there.
-    pub fn new() -> GeoAddOptions {
-        GeoAddOptions::default()
-    }
-
+builder! {
+    GeoAddOptions, new: "Adds new members and moves those there.";
     /// Only adds, or only moves.
-    pub fn conditional_set(mut self, condition: crate::ExistenceCheck) -> GeoAddOptions {
-        self.condition = Some(condition);
-        self
-    }
-
+    conditional_set(condition: crate::ExistenceCheck) => condition = Some(condition);
     /// Returns how many members are new or moved, not only how many are new.
-    pub fn include_changed_count(mut self) -> GeoAddOptions {
-        self.changed = true;
-        self
-    }
+    include_changed_count() => changed = true;
 }
 
 options!(GeoAddOptions: |this, out| {
@@ -180,60 +170,28 @@ impl GeoSearch {
         let (order, limit, with) = Default::default();
         GeoSearch { from, shape: Shape::Radius(0.0, Unit::Meters), order, limit, with, storedist: false }
     }
+}
 
+builder! {
+    GeoSearch;
     /// Within a circle.
-    pub fn by_radius(mut self, radius: f64, unit: Unit) -> GeoSearch {
-        self.shape = Shape::Radius(radius, unit);
-        self
-    }
-
+    by_radius(radius: f64, unit: Unit) => shape = Shape::Radius(radius, unit);
     /// Within a box whose sides run along the meridians.
-    pub fn by_box(mut self, width: f64, height: f64, unit: Unit) -> GeoSearch {
-        self.shape = Shape::Box(width, height, unit);
-        self
-    }
-
+    by_box(width: f64, height: f64, unit: Unit) => shape = Shape::Box(width, height, unit);
     /// In which order.
-    pub fn order(mut self, order: RadiusOrder) -> GeoSearch {
-        self.order = order;
-        self
-    }
-
+    order(order: RadiusOrder) => order = order;
     /// At most that many, the nearest.
-    pub fn limit(mut self, count: usize) -> GeoSearch {
-        self.limit = Limit { count: Some(count), any: false };
-        self
-    }
-
+    limit(count: usize) => limit = Limit { count: Some(count), any: false };
     /// At most that many, whichever are found first. Faster if very many are within the shape.
-    pub fn limit_any(mut self, count: usize) -> GeoSearch {
-        self.limit = Limit { count: Some(count), any: true };
-        self
-    }
-
+    limit_any(count: usize) => limit = Limit { count: Some(count), any: true };
     /// With the coordinates of each.
-    pub fn with_coord(mut self) -> GeoSearch {
-        self.with.coord = true;
-        self
-    }
-
+    with_coord() => with.coord = true;
     /// With the distance of each, in the unit of the shape.
-    pub fn with_dist(mut self) -> GeoSearch {
-        self.with.dist = true;
-        self
-    }
-
+    with_dist() => with.dist = true;
     /// With the 52-bit hash of each.
-    pub fn with_hash(mut self) -> GeoSearch {
-        self.with.hash = true;
-        self
-    }
-
+    with_hash() => with.hash = true;
     /// Stores distances in place of hashes. For `geo_search_store`.
-    pub fn store_dist(mut self) -> GeoSearch {
-        self.storedist = true;
-        self
-    }
+    store_dist() => storedist = true;
 }
 
 options!(GeoSearch: |this, out| {
@@ -260,53 +218,22 @@ pub struct RadiusOptions {
     store: Option<(&'static str, Vec<u8>)>,
 }
 
-impl RadiusOptions {
-    /// No options yet.
-    pub fn new() -> RadiusOptions {
-        RadiusOptions::default()
-    }
-
+builder! {
+    RadiusOptions, new: "No options yet.";
     /// At most that many, the nearest.
-    pub fn limit(mut self, count: usize) -> RadiusOptions {
-        self.limit.count = Some(count);
-        self
-    }
-
+    limit(count: usize) => limit.count = Some(count);
     /// In which order.
-    pub fn order(mut self, order: RadiusOrder) -> RadiusOptions {
-        self.order = order;
-        self
-    }
-
+    order(order: RadiusOrder) => order = order;
     /// With the coordinates of each.
-    pub fn with_coord(mut self) -> RadiusOptions {
-        self.with.coord = true;
-        self
-    }
-
+    with_coord() => with.coord = true;
     /// With the distance of each.
-    pub fn with_dist(mut self) -> RadiusOptions {
-        self.with.dist = true;
-        self
-    }
-
+    with_dist() => with.dist = true;
     /// With the 52-bit hash of each.
-    pub fn with_hash(mut self) -> RadiusOptions {
-        self.with.hash = true;
-        self
-    }
-
+    with_hash() => with.hash = true;
     /// Stores what is found in another index and returns how many.
-    pub fn store(mut self, key: impl ToRedisArgs) -> RadiusOptions {
-        self.store = key.to_redis_args().into_iter().next().map(|key| ("STORE", key));
-        self
-    }
-
+    store(key: impl ToRedisArgs) => store = key.to_redis_args().into_iter().next().map(|key| ("STORE", key));
     /// The same with distances in place of hashes.
-    pub fn store_dist(mut self, key: impl ToRedisArgs) -> RadiusOptions {
-        self.store = key.to_redis_args().into_iter().next().map(|key| ("STOREDIST", key));
-        self
-    }
+    store_dist(key: impl ToRedisArgs) => store = key.to_redis_args().into_iter().next().map(|key| ("STOREDIST", key));
 }
 
 options!(RadiusOptions: |this, out| {

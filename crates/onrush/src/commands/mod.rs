@@ -45,7 +45,42 @@ macro_rules! all_commands {
     };
 }
 
-pub(crate) use {all_commands, chain};
+/// Calls a macro with the methods that scan.
+macro_rules! scan_methods {
+    ($then:ident) => {
+        $then! {
+            /// All keys, page by page.
+            fn scan() = "SCAN", (), ScanOptions::new();
+            /// The keys that match a pattern.
+            fn scan_match(pattern: impl ToRedisArgs) = "SCAN", (), ScanOptions::new().with_pattern(pattern);
+            /// The keys that the options select.
+            fn scan_options(options: ScanOptions) = "SCAN", (), options;
+            /// All fields of a hash with their values: `T` is a pair.
+            fn hscan(key: impl ToRedisArgs) = "HSCAN", key, ScanOptions::new();
+            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
+            fn hscan_options(key: impl ToRedisArgs, options: ScanOptions) = "HSCAN", key, options;
+            /// All members of a set.
+            fn sscan(key: impl ToRedisArgs) = "SSCAN", key, ScanOptions::new();
+            /// The members of a set that the options select.
+            fn sscan_options(key: impl ToRedisArgs, options: ScanOptions) = "SSCAN", key, options;
+            /// All members of a sorted set with their scores: `T` is a pair.
+            fn zscan(key: impl ToRedisArgs) = "ZSCAN", key, ScanOptions::new();
+            /// The members of a sorted set that the options select, with their scores.
+            fn zscan_options(key: impl ToRedisArgs, options: ScanOptions) = "ZSCAN", key, options;
+        }
+    };
+}
+
+pub(crate) use {all_commands, chain, scan_methods};
+
+macro_rules! async_scans {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) = $word:literal, $key:expr, $options:expr;)*) => {$(
+        $(#[$doc])*
+        fn $name<T: FromRedisValue>(&self, $($arg: $type),*) -> Scan<'_, Self, T> {
+            Scan::new(self, $word, $key, $options)
+        }
+    )*};
+}
 
 macro_rules! async_commands {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) = $word:literal $(, $part:expr)*;)*) => {
@@ -73,88 +108,14 @@ macro_rules! async_commands {
                 }
             )*
 
-            /// All keys, page by page.
-            fn scan<T: FromRedisValue>(&self) -> Scan<'_, Self, T> {
-                self.scan_options(ScanOptions::new())
-            }
-
-            /// The keys that match a pattern.
-            fn scan_match<T: FromRedisValue>(&self, pattern: impl ToRedisArgs) -> Scan<'_, Self, T> {
-                self.scan_options(ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The keys that the options select.
-            fn scan_options<T: FromRedisValue>(&self, options: ScanOptions) -> Scan<'_, Self, T> {
-                Scan::new(self, "SCAN", (), options)
-            }
-
-            /// All fields of a hash with their values: `T` is a pair.
-            fn hscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self, T> {
-                self.hscan_options(key, ScanOptions::new())
-            }
-
-            /// The fields of a hash that match a pattern, with their values.
-            fn hscan_match<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                pattern: impl ToRedisArgs,
-            ) -> Scan<'_, Self, T> {
-                self.hscan_options(key, ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The fields of a hash that the options select; without values with [`ScanOptions::novalues`].
-            fn hscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self, T> {
-                Scan::new(self, "HSCAN", key, options)
-            }
-
-            /// All members of a set.
-            fn sscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self, T> {
-                self.sscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a set that match a pattern.
-            fn sscan_match<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                pattern: impl ToRedisArgs,
-            ) -> Scan<'_, Self, T> {
-                self.sscan_options(key, ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The members of a set that the options select.
-            fn sscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self, T> {
-                Scan::new(self, "SSCAN", key, options)
-            }
-
-            /// All members of a sorted set with their scores: `T` is a pair.
-            fn zscan<T: FromRedisValue>(&self, key: impl ToRedisArgs) -> Scan<'_, Self, T> {
-                self.zscan_options(key, ScanOptions::new())
-            }
-
-            /// The members of a sorted set that match a pattern, with their scores.
-            fn zscan_match<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                pattern: impl ToRedisArgs,
-            ) -> Scan<'_, Self, T> {
-                self.zscan_options(key, ScanOptions::new().with_pattern(pattern))
-            }
-
-            /// The members of a sorted set that the options select, with their scores.
-            fn zscan_options<T: FromRedisValue>(
-                &self,
-                key: impl ToRedisArgs,
-                options: ScanOptions,
-            ) -> Scan<'_, Self, T> {
-                Scan::new(self, "ZSCAN", key, options)
+            scan_methods! { async_scans }
+            async_scans! {
+                /// The fields of a hash that match a pattern, with their values.
+                fn hscan_match(key: impl ToRedisArgs, pattern: impl ToRedisArgs) = "HSCAN", key, ScanOptions::new().with_pattern(pattern);
+                /// The members of a set that match a pattern.
+                fn sscan_match(key: impl ToRedisArgs, pattern: impl ToRedisArgs) = "SSCAN", key, ScanOptions::new().with_pattern(pattern);
+                /// The members of a sorted set that match a pattern, with their scores.
+                fn zscan_match(key: impl ToRedisArgs, pattern: impl ToRedisArgs) = "ZSCAN", key, ScanOptions::new().with_pattern(pattern);
             }
         }
     };

@@ -1,5 +1,6 @@
 //! Options of commands as types: each gives its arguments in the command's order.
 
+use crate::builder::builder;
 use crate::error::RedisResult;
 use crate::values::args::{RedisWrite, ToRedisArgs};
 use crate::values::from_value::{FromRedisValue, from_redis_value};
@@ -141,29 +142,14 @@ pub struct SetOptions {
     expiry: Option<SetExpiry>,
 }
 
-impl SetOptions {
-    /// No options yet.
-    pub fn new() -> SetOptions {
-        SetOptions::default()
-    }
-
+builder! {
+    SetOptions, new: "No options yet.";
     /// Sets only if the key exists, or only if it does not.
-    pub fn conditional_set(mut self, condition: ExistenceCheck) -> SetOptions {
-        self.condition = Some(condition);
-        self
-    }
-
+    conditional_set(condition: ExistenceCheck) => condition = Some(condition);
     /// Whether to return the previous value.
-    pub fn get(mut self, get: bool) -> SetOptions {
-        self.get = get;
-        self
-    }
-
+    get(get: bool) => get = get;
     /// Sets the key's expiry.
-    pub fn with_expiration(mut self, expiry: SetExpiry) -> SetOptions {
-        self.expiry = Some(expiry);
-        self
-    }
+    with_expiration(expiry: SetExpiry) => expiry = Some(expiry);
 }
 
 options!(SetOptions: |this, out| {
@@ -247,23 +233,12 @@ pub struct HashFieldExpirationOptions {
     expiry: Option<SetExpiry>,
 }
 
-impl HashFieldExpirationOptions {
-    /// No options yet.
-    pub fn new() -> HashFieldExpirationOptions {
-        HashFieldExpirationOptions::default()
-    }
-
+builder! {
+    HashFieldExpirationOptions, new: "No options yet.";
     /// Sets only if the fields exist, or only if they do not.
-    pub fn set_existence_check(mut self, condition: FieldExistenceCheck) -> HashFieldExpirationOptions {
-        self.condition = Some(condition);
-        self
-    }
-
+    set_existence_check(condition: FieldExistenceCheck) => condition = Some(condition);
     /// Sets the fields' expiry.
-    pub fn set_expiration(mut self, expiry: SetExpiry) -> HashFieldExpirationOptions {
-        self.expiry = Some(expiry);
-        self
-    }
+    set_expiration(expiry: SetExpiry) => expiry = Some(expiry);
 }
 
 options!(HashFieldExpirationOptions: |this, out| {
@@ -278,23 +253,12 @@ pub struct CopyOptions {
     replace: bool,
 }
 
-impl CopyOptions {
-    /// No options yet.
-    pub fn new() -> CopyOptions {
-        CopyOptions::default()
-    }
-
+builder! {
+    CopyOptions, new: "No options yet.";
     /// The database to copy to.
-    pub fn db(mut self, db: i64) -> CopyOptions {
-        self.db = Some(db);
-        self
-    }
-
+    db(db: i64) => db = Some(db);
     /// Whether to overwrite an existing key.
-    pub fn replace(mut self, replace: bool) -> CopyOptions {
-        self.replace = replace;
-        self
-    }
+    replace(replace: bool) => replace = replace;
 }
 
 options!(CopyOptions: |this, out| {
@@ -321,29 +285,14 @@ pub struct LposOptions {
     maxlen: Option<usize>,
 }
 
-impl LposOptions {
-    /// No options yet.
-    pub fn new() -> LposOptions {
-        LposOptions::default()
-    }
-
+builder! {
+    LposOptions, new: "No options yet.";
     /// Which of the equal elements: 1 the first, -1 the last.
-    pub fn rank(mut self, rank: i64) -> LposOptions {
-        self.rank = Some(rank);
-        self
-    }
-
+    rank(rank: i64) => rank = Some(rank);
     /// How many positions; 0 for all. The reply is a list then.
-    pub fn count(mut self, count: usize) -> LposOptions {
-        self.count = Some(count);
-        self
-    }
-
+    count(count: usize) => count = Some(count);
     /// Most elements to compare.
-    pub fn maxlen(mut self, maxlen: usize) -> LposOptions {
-        self.maxlen = Some(maxlen);
-        self
-    }
+    maxlen(maxlen: usize) => maxlen = Some(maxlen);
 }
 
 options!(LposOptions: |this, out| {
@@ -373,35 +322,16 @@ pub struct ScanOptions {
     novalues: bool,
 }
 
-impl ScanOptions {
-    /// Everything, in pages of the server's choice.
-    pub fn new() -> ScanOptions {
-        ScanOptions::default()
-    }
-
+builder! {
+    ScanOptions, new: "Everything, in pages of the server's choice.";
     /// Only what matches a pattern.
-    pub fn with_pattern(mut self, pattern: impl ToRedisArgs) -> ScanOptions {
-        self.pattern = pattern.to_redis_args().into_iter().next();
-        self
-    }
-
+    with_pattern(pattern: impl ToRedisArgs) => pattern = pattern.to_redis_args().into_iter().next();
     /// About how many elements the server examines for one page. More means fewer but longer round trips.
-    pub fn with_count(mut self, count: usize) -> ScanOptions {
-        self.count = Some(count);
-        self
-    }
-
+    with_count(count: usize) => count = Some(count);
     /// Only keys of a type, such as `hash`. For `scan`.
-    pub fn with_type(mut self, kind: impl Into<String>) -> ScanOptions {
-        self.kind = Some(kind.into());
-        self
-    }
-
+    with_type(kind: impl Into<String>) => kind = Some(kind.into());
     /// Leaves the values out. For `hscan`.
-    pub fn novalues(mut self) -> ScanOptions {
-        self.novalues = true;
-        self
-    }
+    novalues() => novalues = true;
 }
 
 options!(ScanOptions: |this, out| {

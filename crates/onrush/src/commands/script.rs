@@ -16,11 +16,11 @@ use crate::values::pipeline::Pipeline;
 /// link after a disconnect. It remembers the last thousand scripts, with at most 1 MB of code; older ones are loaded
 /// again before their next use. So NOSCRIPT occurs only if a client flushes the server's scripts meanwhile.
 #[derive(Clone)]
-pub struct Script(Arc<Loaded>);
+pub struct Script(pub(crate) Arc<Loaded>);
 
-struct Loaded {
-    code: String,
-    digest: [u8; 20],
+pub(crate) struct Loaded {
+    pub code: String,
+    pub digest: [u8; 20],
     hex: String,
 }
 
@@ -76,20 +76,12 @@ impl Script {
     pub async fn invoke_async<T: FromRedisValue>(&self, con: &impl ConnectionLike) -> RedisResult<T> {
         self.prepare_invoke().invoke_async(con).await
     }
-
-    pub(crate) fn code(&self) -> &str {
-        &self.0.code
-    }
-
-    pub(crate) fn digest(&self) -> &[u8; 20] {
-        &self.0.digest
-    }
 }
 
 /// A call of a script, built key by key and argument by argument.
 #[derive(Clone, Debug)]
 pub struct ScriptInvocation<'a> {
-    script: &'a Script,
+    pub(crate) script: &'a Script,
     keys: Vec<Vec<u8>>,
     args: Vec<Vec<u8>>,
 }
@@ -120,10 +112,6 @@ impl ScriptInvocation<'_> {
             outcome = pipeline.query_async(con).await;
         }
         outcome.map(|(value,)| value)
-    }
-
-    pub(crate) fn script(&self) -> &Script {
-        self.script
     }
 
     pub(crate) fn command(&self) -> Cmd {

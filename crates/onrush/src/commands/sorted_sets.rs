@@ -1,5 +1,6 @@
 //! Options of the commands on sorted sets, and the ends of their ranges.
 
+use crate::builder::builder;
 use crate::commands::options::{options, put, put_if, put_some};
 
 /// An end of a range of scores. Plain numbers are ends too, and belong to the range.
@@ -52,11 +53,6 @@ pub struct SortedSetAddOptions {
 }
 
 impl SortedSetAddOptions {
-    /// Adds new members and changes the scores of existing ones.
-    pub fn new() -> SortedSetAddOptions {
-        SortedSetAddOptions::default()
-    }
-
     /// Adds new members and does not change existing ones.
     pub fn add_only() -> SortedSetAddOptions {
         SortedSetAddOptions { condition: Some("NX"), ..SortedSetAddOptions::default() }
@@ -66,30 +62,18 @@ impl SortedSetAddOptions {
     pub fn update_only() -> SortedSetAddOptions {
         SortedSetAddOptions { condition: Some("XX"), ..SortedSetAddOptions::default() }
     }
+}
 
+builder! {
+    SortedSetAddOptions, new: "Adds new members and changes the scores of existing ones.";
     /// Changes scores to greater ones only.
-    pub fn greater_than(mut self) -> SortedSetAddOptions {
-        self.comparison = Some("GT");
-        self
-    }
-
+    greater_than() => comparison = Some("GT");
     /// Changes scores to lesser ones only.
-    pub fn less_than(mut self) -> SortedSetAddOptions {
-        self.comparison = Some("LT");
-        self
-    }
-
+    less_than() => comparison = Some("LT");
     /// Returns how many members are new or changed, not only how many are new.
-    pub fn include_changed_count(mut self) -> SortedSetAddOptions {
-        self.changed = true;
-        self
-    }
-
+    include_changed_count() => changed = true;
     /// Adds to the score of one member and returns it; nothing if a condition does not hold.
-    pub fn increment_score(mut self) -> SortedSetAddOptions {
-        self.increment = true;
-        self
-    }
+    increment_score() => increment = true;
 }
 
 options!(SortedSetAddOptions: |this, out| {
@@ -123,24 +107,16 @@ impl SortedSetRangeOptions {
     pub fn by_lex() -> SortedSetRangeOptions {
         SortedSetRangeOptions { by: Some("BYLEX"), ..SortedSetRangeOptions::default() }
     }
+}
 
+builder! {
+    SortedSetRangeOptions;
     /// From the greatest down; the greater end comes first then.
-    pub fn rev(mut self) -> SortedSetRangeOptions {
-        self.rev = true;
-        self
-    }
-
+    rev() => rev = true;
     /// At most `count` of them after an offset; a negative count means all.
-    pub fn limit(mut self, offset: i64, count: i64) -> SortedSetRangeOptions {
-        self.limit = Some((offset, count));
-        self
-    }
-
+    limit(offset: i64, count: i64) => limit = Some((offset, count));
     /// With their scores. For `zrange_options`.
-    pub fn withscores(mut self) -> SortedSetRangeOptions {
-        self.withscores = true;
-        self
-    }
+    withscores() => withscores = true;
 }
 
 options!(SortedSetRangeOptions: |this, out| {
@@ -171,23 +147,12 @@ pub struct SortedSetCombineOptions {
     aggregate: Option<Aggregate>,
 }
 
-impl SortedSetCombineOptions {
-    /// The sum of scores as they are.
-    pub fn new() -> SortedSetCombineOptions {
-        SortedSetCombineOptions::default()
-    }
-
+builder! {
+    SortedSetCombineOptions, new: "The sum of scores as they are.";
     /// Factors for the scores of each set; one number for each set.
-    pub fn weights(mut self, weights: impl Into<Vec<f64>>) -> SortedSetCombineOptions {
-        self.weights = weights.into();
-        self
-    }
-
+    weights(weights: impl Into<Vec<f64>>) => weights = weights.into();
     /// How scores are combined.
-    pub fn aggregate(mut self, aggregate: Aggregate) -> SortedSetCombineOptions {
-        self.aggregate = Some(aggregate);
-        self
-    }
+    aggregate(aggregate: Aggregate) => aggregate = Some(aggregate);
 }
 
 options!(SortedSetCombineOptions: |this, out| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::builder::builder;
 use crate::cache::CacheConfig;
 use crate::connection::Connection;
 use crate::connection::lease::LeaseLimits;
@@ -17,7 +18,7 @@ use crate::link::sentinel::Finder;
 use crate::link::tls::{TlsContext, TlsOptions};
 use crate::link::url::{ConnectionInfo, IntoConnectionInfo};
 use crate::observe::{Observer, SharedObserver};
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 
 /// A server to connect to. Opening one does no I/O.
 #[derive(Clone, Debug)]
@@ -74,120 +75,67 @@ impl Default for ConnectionConfig {
     }
 }
 
-impl ConnectionConfig {
-    /// The defaults: 10 s without a reply and 5 s for connecting, reconnects without end.
-    pub fn new() -> ConnectionConfig {
-        ConnectionConfig::default()
-    }
+builder! {
+    ConnectionConfig, new: "The defaults: 10 s without a reply and 5 s for connecting, reconnects without end.";
 
     /// Longest time without any reply, while replies are due, before a connection counts as lost. Also the longest time
     /// that a command may wait to be sent while there is no connection, and that the making of a leased connection is
     /// tried. `None`: no limit. Blocking commands are exempt. A timeout is at most a quarter late. Commands that were not
     /// sent, or that are [idempotent](crate::Cmd::idempotent), are sent again over the next connection, which starts
     /// the time anew.
-    pub fn set_response_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
-        self.response_timeout = timeout;
-        self
-    }
+    set_response_timeout(timeout: Option<Duration>) => response_timeout = timeout;
 
     /// Longest time of one attempt to connect and log in. `None`: as long as the operating system tries.
-    pub fn set_connection_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
-        self.connection_timeout = timeout;
-        self
-    }
+    set_connection_timeout(timeout: Option<Duration>) => connection_timeout = timeout;
 
     /// Silence after which the client checks that the server is still there, where nothing else would detect its loss:
     /// on connections that wait for messages or invalidations (by PING), and for leased connections on which a blocking
     /// command waits (by PING on the shared connection). A server that does not answer within the response timeout
     /// counts as lost. `None`: no checks. Default: 15 s.
-    pub fn set_ping_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
-        self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(1)));
-        self
-    }
+    set_ping_interval(interval: Option<Duration>) =>
+        ping_interval = interval.map(|interval| interval.max(Duration::from_millis(1)));
 
     /// Idle time after which the kernel checks that the peer of a TCP connection is still there. The loss of a peer is
     /// detected within twice that time, also while data is on its way to it (on Linux). `None`: no checks. At least 1
     /// s, at most 32,767 s, the limit of Linux. Default: 15 s.
-    pub fn set_keepalive(mut self, idle: Option<Duration>) -> ConnectionConfig {
-        self.socket.keepalive = idle;
-        self
-    }
+    set_keepalive(idle: Option<Duration>) => socket.keepalive = idle;
 
     /// How to reconnect. `None`: the connection is closed for good when it breaks. The waits grow until a new
     /// connection has brought a reply or lasted for the longest wait.
-    pub fn set_backoff(mut self, backoff: Option<Backoff>) -> ConnectionConfig {
-        self.backoff = backoff;
-        self
-    }
+    set_backoff(backoff: Option<Backoff>) => backoff = backoff;
 
     /// How often a command is sent again, if it may be sent again.
-    pub fn set_retries_max(mut self, retries: u32) -> ConnectionConfig {
-        self.retries_max = retries;
-        self
-    }
+    set_retries_max(retries: u32) => retries_max = retries;
 
     /// Most bytes of commands that wait to be written; beyond that, senders wait.
-    pub fn set_queue_bytes_max(mut self, bytes: usize) -> ConnectionConfig {
-        self.queue_bytes_max = bytes.max(1);
-        self
-    }
+    set_queue_bytes_max(bytes: usize) => queue_bytes_max = bytes.max(1);
 
     /// Most leased connections at a time, for blocking commands and WATCH. A call that needs one more waits for it; see
     /// [`set_lease_timeout`](Self::set_lease_timeout). Default: 1,024. They are made when they are needed, each with
     /// some 70 KB of memory.
-    pub fn set_leases_max(mut self, leases: usize) -> ConnectionConfig {
-        self.leases_max = leases.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
-        self
-    }
+    set_leases_max(leases: usize) => leases_max = leases.clamp(1, tokio::sync::Semaphore::MAX_PERMITS);
 
     /// Longest time that a call waits for a lease while all of them are taken, a blocking command too. `None`: no
     /// limit. Default: the response timeout. The wait for the lease's own connection counts too: all waits of one call
     /// together take at most the longer of the two times, however many attempts it makes.
-    pub fn set_lease_timeout(mut self, timeout: Option<Duration>) -> ConnectionConfig {
-        self.lease_timeout = Some(timeout);
-        self
-    }
+    set_lease_timeout(timeout: Option<Duration>) => lease_timeout = Some(timeout);
 
     /// Time for which a leased connection is kept after its last use, at most half as long again. `None`: until the
     /// connection beside it is closed. Default: 60 s.
-    pub fn set_lease_idle(mut self, idle: Option<Duration>) -> ConnectionConfig {
-        self.lease_limits.idle = idle;
-        self
-    }
+    set_lease_idle(idle: Option<Duration>) => lease_limits.idle = idle;
 
     /// Longest life of a leased connection: an older one is closed when its holder gives it back, and so are old ones
     /// that nobody holds, at most half as long again after their time. `None`: no limit, the default.
-    pub fn set_lease_lifetime(mut self, lifetime: Option<Duration>) -> ConnectionConfig {
-        self.lease_limits.lifetime = lifetime;
-        self
-    }
+    set_lease_lifetime(lifetime: Option<Duration>) => lease_limits.lifetime = lifetime;
 
     /// Whether to tell the server the library's name and version.
-    pub fn set_client_info(mut self, tell: bool) -> ConnectionConfig {
-        self.set_info = tell;
-        self
-    }
+    set_client_info(tell: bool) => set_info = tell;
 
     /// Whether a server that is loading its data (it answers with LOADING) counts as away: each new connection begins
     /// with a PING, and nothing is sent before that is answered. The first connection waits for it at most for the
     /// response timeout; later, commands wait as they do while there is no connection. A single command that gets
     /// LOADING all the same is sent again, and so is a pipeline of which no command was executed. Default: true.
-    pub fn set_ready_check(mut self, check: bool) -> ConnectionConfig {
-        self.ready_check = check;
-        self
-    }
-
-    /// Asks the server to report changes of keys that were read here (`CLIENT TRACKING ON` and these options, such as
-    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The reports come through
-    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails if
-    /// the server refuses. Reads over a lease are not tracked.
-    pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
-        let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        self.tracking = Some(bytes);
-        self
-    }
+    set_ready_check(check: bool) => ready_check = check;
 
     /// Keeps replies in the client until the server reports changes of their keys. RESP3 only, and not together with
     /// [`set_tracking`](Self::set_tracking).
@@ -202,35 +150,34 @@ impl ConnectionConfig {
     /// is answered from the cache if it has only reads of one key each. If only a part is cached, the values are not
     /// all of the same moment. Other pipelines, transactions, streams and leases are not answered from the cache. Of
     /// equal reads that miss at the same time, one is sent.
-    pub fn set_cache(mut self, cache: CacheConfig) -> ConnectionConfig {
-        self.cache = Some(cache);
-        self
-    }
+    set_cache(cache: CacheConfig) => cache = Some(cache);
 
     /// Sets a provider of the user name and password. It is called for each new connection, reconnects and leases
     /// included. The login in the URL is then not used.
-    pub fn set_credentials_provider(mut self, provider: impl CredentialsProvider + 'static) -> ConnectionConfig {
-        self.credentials = Some(Provider::new(provider));
-        self
-    }
+    set_credentials_provider(provider: impl CredentialsProvider + 'static) =>
+        credentials = Some(Provider(Arc::new(provider)));
 
     /// How often a live connection logs in again, as by [`Connection::log_in_again`], for passwords and tokens that end.
     /// A failed attempt is made again after an eighth of that time. `None`: never, the default.
-    pub fn set_login_interval(mut self, interval: Option<Duration>) -> ConnectionConfig {
-        self.login_interval = interval.map(|interval| interval.max(Duration::from_millis(8)));
-        self
-    }
+    set_login_interval(interval: Option<Duration>) =>
+        login_interval = interval.map(|interval| interval.max(Duration::from_millis(8)));
 
     /// Sets hooks that are told how long commands take and what becomes of connections: [`Latencies`](crate::Latencies),
     /// `Metrics` (with the feature `metrics`), or your own. Without them, nothing is measured.
-    pub fn set_observer(mut self, observer: impl Observer + 'static) -> ConnectionConfig {
-        self.observer = Some(SharedObserver(Arc::new(observer)));
-        self
-    }
+    set_observer(observer: impl Observer + 'static) => observer = Some(SharedObserver(Arc::new(observer)));
 
     /// Sets what finds the addresses of the server's host, in place of the system.
-    pub fn set_resolver(mut self, resolver: impl Resolver + 'static) -> ConnectionConfig {
-        self.socket.resolver = Some(SharedResolver(Arc::new(resolver)));
+    set_resolver(resolver: impl Resolver + 'static) => socket.resolver = Some(SharedResolver(Arc::new(resolver)));
+}
+
+impl ConnectionConfig {
+    /// Asks the server to report changes of keys that were read here (`CLIENT TRACKING ON` and these options, such as
+    /// `NOLOOP` or `BCAST`), on this connection and after each reconnect. The reports come through
+    /// [`Connection::pushes`] as [`PushKind::Invalidate`](crate::PushKind::Invalidate). RESP3 only; connecting fails if
+    /// the server refuses. Reads over a lease are not tracked.
+    pub fn set_tracking(mut self, options: &[&str]) -> ConnectionConfig {
+        let args: Vec<&[u8]> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).map(|arg| arg.as_bytes()).collect();
+        self.tracking = Some(encoded(&args));
         self
     }
 

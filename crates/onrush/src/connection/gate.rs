@@ -124,10 +124,6 @@ impl Class {
         self.0 & other.0 == other.0
     }
 
-    pub(crate) fn is_plain(self) -> bool {
-        self == Class::PLAIN
-    }
-
     pub(crate) fn is_unknown(self) -> bool {
         self.has(Class::UNKNOWN)
     }
@@ -185,32 +181,17 @@ impl Class {
 /// Encoded commands with what the gate needs to know about them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
-    bytes: &'a [u8],
-    count: usize,
-    class: Class,
+    pub bytes: &'a [u8],
+    /// How many commands there are, and so how many replies they bring.
+    pub count: usize,
+    /// The union of their classes.
+    pub class: Class,
 }
 
 impl<'a> Packed<'a> {
-    /// `count` commands whose classes' union is `class`.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], count: usize, class: Class) -> Packed<'a> {
         Packed { bytes, count, class }
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// How many commands there are, and so how many replies they bring.
-    #[inline]
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    #[inline]
-    pub(crate) fn class(&self) -> Class {
-        self.class
     }
 }
 

@@ -1,5 +1,6 @@
 //! Connections for one holder: for blocking commands, and for commands that change a connection's state.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -10,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::connection::{Connection, ConnectionLike};
+use crate::connection::{Connection, like_its_connection};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::backoff::Backoff;
 use crate::link::connector::Patience;
@@ -57,20 +58,19 @@ impl Leases {
 
     /// Keeps no connection that was made until now, those that are held included.
     pub(crate) fn renew(&self) {
-        let mut idle = self.idle.lock();
-        idle.renewed = Some(Instant::now());
-        let connections = std::mem::take(&mut idle.connections);
-        // Dropped after the lock.
-        drop(idle);
-        drop(connections);
+        self.drop_idle(|idle| idle.renewed = Some(Instant::now()));
     }
 
     /// Gives no more leases, and closes the connections that are not held.
     pub(crate) fn close(&self) {
+        self.drop_idle(|_| self.permits.close());
+    }
+
+    /// Closes the connections that are not held, after the lock under which it does something first.
+    fn drop_idle(&self, first: impl FnOnce(&mut Idle)) {
         let mut idle = self.idle.lock();
-        self.permits.close();
+        first(&mut idle);
         let connections = std::mem::take(&mut idle.connections);
-        // Dropped after the lock.
         drop(idle);
         drop(connections);
     }
@@ -208,6 +208,13 @@ impl Lease {
     pub fn is_clean(&self) {
         self.connection.inner.shared.vouch_unwatched();
     }
+
+    /// Forgets what is watched.
+    async fn unwatch(&self) {
+        if cmd("UNWATCH").query_async::<Value>(self).await == Ok(Value::Okay) {
+            self.is_clean();
+        }
+    }
 }
 
 /// Makes a connection, and tries again while the server is away or loads its data, as the shared connection does, for
@@ -285,19 +292,7 @@ impl Drop for Lease {
     }
 }
 
-impl ConnectionLike for Lease {
-    async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        self.connection.send_command(cmd).await
-    }
-
-    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        self.connection.send_pipeline(pipeline).await
-    }
-
-    fn is_closed(&self) -> bool {
-        self.connection.is_closed()
-    }
-}
+like_its_connection!(Lease);
 
 impl Connection {
     /// Runs an optimistic transaction: watches `keys`, and calls `attempt` with a leased connection to read from and an
@@ -334,23 +329,13 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl AsyncFnMut(&Lease, &mut Pipeline) -> RedisResult<Option<T>>,
     ) -> RedisResult<T> {
-        let mut watch = cmd("WATCH");
-        watch.arg(keys);
-        let (mut retries, mut waited) = (0, Duration::ZERO);
+        let mut attempts = Attempts::<Lease>::new(self, keys);
         loop {
-            let lease = Arc::new(Lease::take(self, &mut waited).await?);
-            let attempted = loop {
-                if let Err(attempted) = lease.begin(&watch).await {
-                    break attempted;
-                }
-                let mut pipeline = Pipeline::new();
-                pipeline.atomic();
-                let outcome = attempt(&lease, &mut pipeline).await;
-                if let Some(attempted) = Lease::end(&lease, outcome).await {
-                    break attempted;
-                }
-            };
-            if let Some(outcome) = self.outcome(attempted, &mut retries) {
+            let lease = attempts.begin().await?;
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            let outcome = attempt(&lease, &mut pipeline).await;
+            if let Some(outcome) = attempts.end(lease, outcome).await {
                 return outcome;
             }
         }
@@ -381,35 +366,12 @@ impl Connection {
         keys: impl ToRedisArgs,
         mut attempt: impl FnMut(Attempt) -> F,
     ) -> RedisResult<T> {
-        let mut watch = cmd("WATCH");
-        watch.arg(keys);
-        let (mut retries, mut waited) = (0, Duration::ZERO);
+        let mut attempts = Attempts::<Arc<Lease>>::new(self, keys);
         loop {
-            let lease = Arc::new(Lease::take(self, &mut waited).await?);
-            let attempted = loop {
-                if let Err(attempted) = lease.begin(&watch).await {
-                    break attempted;
-                }
-                let outcome = attempt(Attempt { lease: lease.clone() }).await;
-                if let Some(attempted) = Lease::end(&lease, outcome).await {
-                    break attempted;
-                }
-            };
-            if let Some(outcome) = self.outcome(attempted, &mut retries) {
+            let lease = attempts.begin().await?;
+            let outcome = attempt(Attempt { lease: lease.clone() }).await;
+            if let Some(outcome) = attempts.end(lease, outcome).await {
                 return outcome;
-            }
-        }
-    }
-
-    /// The outcome of a transaction; `None` if it goes over another lease.
-    pub(crate) fn outcome<T>(&self, attempted: Attempted<T>, retries: &mut u32) -> Option<RedisResult<T>> {
-        match attempted {
-            Attempted::Done(outcome) => Some(outcome),
-            Attempted::Lost(error) if !self.may_retry(*retries) => Some(Err(error)),
-            Attempted::Lost(_) => {
-                *retries += 1;
-                self.inner.shared.tally.retry(1);
-                None
             }
         }
     }
@@ -429,86 +391,92 @@ impl Deref for Attempt {
     }
 }
 
-impl ConnectionLike for Attempt {
-    async fn send_command(&self, cmd: &Cmd) -> RedisResult<Value> {
-        self.lease.send_command(cmd).await
-    }
+like_its_connection!(Attempt);
 
-    async fn send_pipeline(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        self.lease.send_pipeline(pipeline).await
-    }
-
-    fn is_closed(&self) -> bool {
-        self.lease.connection.is_closed()
-    }
+/// The attempts of one call at a transaction. `L` holds a lease.
+pub(crate) struct Attempts<'a, L> {
+    connection: &'a Connection,
+    watch: Cmd,
+    /// The lease of the last attempt, if the next one goes over it, too.
+    lease: Option<L>,
+    retries: u32,
+    /// How long the call has waited for leases.
+    waited: Duration,
 }
 
-/// What became of a transaction on one lease.
-pub(crate) enum Attempted<T> {
-    Done(RedisResult<T>),
-    /// The lease was lost before anything was executed.
-    Lost(RedisError),
-}
-
-impl Lease {
-    /// Begins an attempt at a transaction.
-    async fn begin<T>(&self, watch: &Cmd) -> Result<(), Attempted<T>> {
-        watch.exec_async(self).await.map_err(|error| self.failed_before(error))?;
-        self.note_begin();
-        Ok(())
+impl<'a, L: From<Lease> + Borrow<Lease> + Send + 'static> Attempts<'a, L> {
+    pub(crate) fn new(connection: &'a Connection, keys: impl ToRedisArgs) -> Attempts<'a, L> {
+        let mut watch = cmd("WATCH");
+        watch.arg(keys);
+        Attempts { connection, watch, lease: None, retries: 0, waited: Duration::ZERO }
     }
 
-    /// Ends it; `None` if another client has changed a watched key. No outcome waits for the UNWATCH behind it, by
-    /// which the lease goes back to the pool.
-    async fn end<T>(lease: &Arc<Lease>, outcome: RedisResult<Option<T>>) -> Option<Attempted<T>> {
-        let attempted = match outcome {
+    /// Begins an attempt: watches the keys over a lease.
+    ///
+    /// # Errors
+    /// Those of the connection; whatever became of WATCH, nothing was executed.
+    pub(crate) async fn begin(&mut self) -> RedisResult<L> {
+        loop {
+            let lease = match self.lease.take() {
+                Some(lease) => lease,
+                None => L::from(Lease::take(self.connection, &mut self.waited).await?),
+            };
+            let held: &Lease = lease.borrow();
+            let watched = self.watch.exec_async(held).await;
+            held.connection.inner.shared.note_executed(false);
+            let Err(error) = watched else { return Ok(lease) };
+            let is_unknown = error.fate() == Fate::Unknown;
+            let error = if is_unknown { error.with_fate(Fate::NotSent) } else { error };
+            if !self.goes_on_after(&error, held) {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Ends it; `None` if another attempt follows, since another client has changed a watched key, or the lease was lost.
+    /// No outcome waits for the UNWATCH behind it, by which the lease goes back to the pool.
+    pub(crate) async fn end<T>(&mut self, lease: L, outcome: RedisResult<Option<T>>) -> Option<RedisResult<T>> {
+        let held: &Lease = lease.borrow();
+        let outcome = match outcome {
             Ok(None) => {
-                lease.unwatch().await;
+                held.unwatch().await;
+                self.lease = Some(lease);
                 return None;
             }
-            Ok(Some(value)) => Attempted::Done(Ok(value)),
-            Err(error) => lease.failed(error),
+            Ok(Some(value)) => Some(Ok(value)),
+            Err(error) if self.goes_on_after(&error, held) => None,
+            Err(error) => Some(Err(error)),
         };
-        Lease::give_back(lease.clone());
-        Some(attempted)
+        give_back(lease);
+        outcome
     }
 
-    /// Makes the lease fit for its next holder, and drops it then; without UNWATCH's `OK` it does not go back to the
-    /// pool. After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without its
-    /// EXEC would queue the UNWATCH.
-    pub(crate) fn give_back(lease: Arc<Lease>) {
-        // Behind a request that was given up, UNWATCH might wait without end.
-        if lease.connection.is_closed() || lease.connection.inner.shared.owes_replies() {
-            return;
+    /// Whether a transaction goes over another lease after an error: not if a part of it may have been executed, whatever
+    /// its outcome is.
+    fn goes_on_after(&mut self, error: &RedisError, lease: &Lease) -> bool {
+        let is_dropped = error.is_connection_dropped() && lease.connection.is_closed();
+        let is_lost = !lease.connection.inner.shared.may_have_executed() && error.fate() == Fate::NotSent && is_dropped;
+        let goes_on = is_lost && self.connection.may_retry(self.retries);
+        if goes_on {
+            self.retries += 1;
+            self.connection.inner.shared.tally.retry(1);
         }
-        let runtime = lease.home.inner.leases.runtime.clone();
-        runtime.spawn(async move { lease.unwatch().await });
+        goes_on
     }
+}
 
-    /// Forgets what is watched.
-    pub(crate) async fn unwatch(&self) {
-        if cmd("UNWATCH").query_async::<Value>(self).await == Ok(Value::Okay) {
-            self.is_clean();
-        }
+/// Makes the lease fit for its next holder, and drops it then; without UNWATCH's `OK` it does not go back to the
+/// pool. After EXEC nothing is watched, but only the attempt knows whether it sent one. A MULTI by hand without its
+/// EXEC would queue the UNWATCH.
+fn give_back<L: Borrow<Lease> + Send + 'static>(lease: L) {
+    let held: &Lease = lease.borrow();
+    // Behind a request that was given up, UNWATCH might wait without end.
+    if held.connection.is_closed() || held.connection.inner.shared.owes_replies() {
+        return;
     }
-
-    /// An attempt begins: nothing of it was executed yet.
-    pub(crate) fn note_begin(&self) {
-        self.connection.inner.shared.note_executed(false);
-    }
-
-    /// What becomes of a transaction whose WATCH has failed: whatever became of that, nothing was executed.
-    pub(crate) fn failed_before<T>(&self, error: RedisError) -> Attempted<T> {
-        let is_unknown = error.fate() == Fate::Unknown;
-        self.note_begin();
-        self.failed(if is_unknown { error.with_fate(Fate::NotSent) } else { error })
-    }
-
-    /// What becomes of a transaction after an error: another lease may do better, unless a part of it may have been
-    /// executed, whatever its outcome is.
-    pub(crate) fn failed<T>(&self, error: RedisError) -> Attempted<T> {
-        let is_dropped = error.is_connection_dropped() && self.connection.is_closed();
-        let is_lost = !self.connection.inner.shared.may_have_executed() && error.fate() == Fate::NotSent && is_dropped;
-        if is_lost { Attempted::Lost(error) } else { Attempted::Done(Err(error)) }
-    }
+    let runtime = held.home.inner.leases.runtime.clone();
+    runtime.spawn(async move {
+        let held: &Lease = lease.borrow();
+        held.unwatch().await;
+    });
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::connection::sink::Sink;
+use crate::connection::sink::{Manner, Sink};
 use crate::connection::{Connection, Inner};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::telemetry;
@@ -34,7 +34,7 @@ impl Connection {
         // The gate refuses it to users; here it has the effect that each new connection has.
         let reply = self.retrying(auth.len(), Terms::REPEATABLE, || {
             let (sink, waiting) = Sink::one();
-            shared.push_own(&auth, sink).map(|()| waiting)
+            shared.push_encoded(&auth, Manner::OWN, sink).map(|()| waiting)
         });
         reply.await?.into_result()?;
         leases.renew();

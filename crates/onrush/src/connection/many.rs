@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::connection::client::{Client, ConnectionConfig};
-use crate::connection::{Connection, ConnectionLike};
+use crate::connection::{Connection, like_its_connection};
 use crate::error::RedisResult;
-use crate::values::cmd::Cmd;
-use crate::values::pipeline::Pipeline;
-use crate::values::value::Value;
 
 /// Several shared connections to one server, from [`Client::connect_many`], for programs that one connection's driver,
 /// one task, cannot serve: docs/client-library.md says where that is.
@@ -74,23 +71,4 @@ impl Deref for Connections {
     }
 }
 
-impl ConnectionLike for Connections {
-    fn send_command(&self, cmd: &Cmd) -> impl Future<Output = RedisResult<Value>> + Send {
-        self.own.send_command(cmd)
-    }
-
-    fn send_pipeline(
-        &self,
-        pipeline: &Pipeline,
-    ) -> impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send {
-        self.own.send_pipeline(pipeline)
-    }
-
-    fn is_closed(&self) -> bool {
-        self.own.is_closed()
-    }
-
-    fn reconnects(&self) -> u64 {
-        self.own.reconnects()
-    }
-}
+like_its_connection!(Connections);

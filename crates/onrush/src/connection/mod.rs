@@ -20,24 +20,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use crate::cache::Cache;
 use crate::commands::script::Script;
 use crate::connection::counters::Counters;
 use crate::connection::gate::{Class, Packed};
 use crate::connection::lease::{Lease, Leases};
+use crate::connection::own_writes::OwnWrites;
 use crate::connection::queue::{Refused, Shared, when_room};
-use crate::connection::sink::{BatchOutcome, Broken, Sink};
+use crate::connection::sink::{BatchOutcome, Broken, Sink, Waiting};
 use crate::connection::subscriptions::Change;
-use crate::connection::timeout::within;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::connector::{Connector, Patience};
 use crate::link::driver::Driver;
 use crate::link::push::{Outlet, Pushes};
 use crate::link::url::ProtocolVersion;
+use crate::observe::{watched, watched_pipeline};
 use crate::values::cmd::{Caching, Cmd, Terms};
-use crate::values::pipeline::Pipeline;
+use crate::values::encode::encoded;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// A thing over which commands and pipelines can be sent: a [`Connection`], a [`Lease`], or your own type around them.
@@ -136,30 +136,27 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     pub(crate) async fn open(connector: Arc<Connector>) -> RedisResult<Connection> {
-        let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::broadcast(), backoff, None).await
+        Connection::open_with(connector, Outlet::default(), None).await
     }
 
     pub(crate) async fn open_lossless(connector: Arc<Connector>) -> RedisResult<Connection> {
-        let backoff = connector.config.backoff.clone();
-        Connection::open_with(connector, Outlet::lossless(), backoff, None).await
+        Connection::open_with(connector, Outlet::lossless(), None).await
     }
 
     /// A connection for one holder beside a shared one. It is not replaced when it breaks, since its state would be
     /// lost silently.
     pub(crate) async fn open_leased(home: &Connection) -> RedisResult<Connection> {
         let Inner { connector, shared, .. } = &*home.inner;
-        Connection::open_with(connector.clone(), Outlet::broadcast(), None, Some(shared.clone())).await
+        Connection::open_with(connector.clone(), Outlet::default(), Some(shared.clone())).await
     }
 
     /// A connection whose first link is made while commands wait for it already. It reconnects as any other.
     ///
     /// Must be called within a runtime.
     pub(crate) fn open_later(connector: Arc<Connector>) -> Connection {
-        let shared = Shared::new(connector.config.queue_bytes_max, Outlet::broadcast(), false);
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(connector.config.queue_bytes_max, Outlet::default(), false));
         let backoff = connector.config.backoff.clone().unwrap_or_default();
-        Driver::spawn_later(shared.clone(), (*connector).clone(), backoff);
+        Driver::spawn(shared.clone(), (*connector).clone(), Some(backoff), None, None);
         Connection::driven(shared, connector, Instant::now())
     }
 
@@ -181,7 +178,6 @@ impl Connection {
     async fn open_with(
         connector: Arc<Connector>,
         outlet: Outlet,
-        backoff: Option<crate::link::backoff::Backoff>,
         home: Option<Arc<Shared>>,
     ) -> RedisResult<Connection> {
         let made = Instant::now();
@@ -191,15 +187,15 @@ impl Connection {
             return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
         }
         let caches = home.is_none() && !outlet.is_lossless();
-        let cache = config.cache.clone().filter(|_| caches).map(Cache::new);
-        let beside = home.as_ref().and_then(|home| home.cache_to_tell().cloned());
-        let shared = Shared::new(config.queue_bytes_max, outlet, home.is_some()).with_cache(cache);
-        let shared = Arc::new(shared.with_cache_beside(beside));
+        let mut shared = Shared::new(config.queue_bytes_max, outlet, home.is_some());
+        shared.cache = config.cache.clone().filter(|_| caches).map(|config| Arc::new(Cache::new(config)));
+        shared.own_writes = home.as_ref().and_then(|home| home.cache_to_tell().cloned()).map(OwnWrites::new);
+        let shared = Arc::new(shared);
         // Who waits for a lease does so until its connection is made, with a limit on all of it.
         let link =
             if home.is_some() { connector.connect(&shared).await } else { connector.connect_first(&shared).await };
-        let link = link?;
-        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, link);
+        let backoff = config.backoff.clone().filter(|_| home.is_none());
+        Driver::spawn(shared.clone(), (*connector).clone(), backoff, home, Some(link?));
         Ok(Connection::driven(shared, connector, made))
     }
 
@@ -337,10 +333,16 @@ impl Connection {
     /// Queues one command and waits for its reply, errors included.
     #[inline]
     pub(crate) fn request(&self, packed: Packed<'_>, terms: Terms) -> impl Future<Output = RedisResult<Value>> + Send {
-        self.retrying(packed.bytes().len(), terms, move || {
+        self.retrying(packed.bytes.len(), terms, move || {
             let (sink, waiting) = Sink::one();
             self.inner.shared.push(packed, true, &[], sink).map(|()| waiting)
         })
+    }
+
+    /// Sends a command of the library's own, which may be repeated.
+    pub(crate) async fn ask(&self, args: &[&[u8]]) -> RedisResult<Value> {
+        let bytes = encoded(args);
+        self.request(Packed::new(&bytes, 1, Class::PLAIN), Terms::REPEATABLE).await?.into_result()
     }
 
     /// Queues something of that length, and tries again as long as a retry is allowed.
@@ -348,7 +350,7 @@ impl Connection {
         &self,
         len: usize,
         terms: Terms,
-        mut push: impl FnMut() -> Result<oneshot::Receiver<Result<Value, Broken>>, Refused>,
+        mut push: impl FnMut() -> Result<Waiting, Refused>,
     ) -> RedisResult<Value> {
         let shared = &*self.inner.shared;
         let mut retries = 0;
@@ -401,7 +403,7 @@ impl Connection {
     pub(crate) async fn request_apart(&self, packed: Packed<'_>, terms: Terms) -> RedisResult<Value> {
         let (mut retries, mut fate, mut waited) = (0, Fate::NotSent, Duration::ZERO);
         loop {
-            let lease = self.lease_for(packed.class(), &mut waited).await.map_err(|error| error.after(fate))?;
+            let lease = self.lease_for(packed.class, &mut waited).await.map_err(|error| error.after(fate))?;
             let Some(lease) = lease else { return self.request(packed, terms).await };
             let error = match lease.request(packed, Terms::default()).await {
                 Ok(value) => return Ok(value),
@@ -427,7 +429,7 @@ impl Connection {
         scripts: &[Script],
         waited: &mut Duration,
     ) -> RedisResult<BatchOutcome> {
-        let Some(lease) = self.lease_for(packed.class(), waited).await? else {
+        let Some(lease) = self.lease_for(packed.class, waited).await? else {
             return self.request_batch_here(packed, whole, scripts).await;
         };
         match lease.request_batch_here(packed, whole, scripts).await {
@@ -459,12 +461,11 @@ impl Connection {
     ) -> RedisResult<BatchOutcome> {
         let shared = &*self.inner.shared;
         let push = || {
-            let (sink, waiting) = Sink::batch(packed.count());
+            let (sink, waiting) = Sink::batch(packed.count);
             shared.push(packed, whole, scripts, sink).map(|()| waiting)
         };
-        let waiting = when_room(shared, packed.bytes().len(), push).await?;
-        let gone = |_| BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) };
-        Ok(waiting.await.unwrap_or_else(gone))
+        let waiting = when_room(shared, packed.bytes.len(), push).await?;
+        Ok(waiting.await.unwrap_or_else(|_| gone()))
     }
 
     /// A lease for blocking commands, if this connection is shared; otherwise they stay on this connection, whose gate
@@ -479,6 +480,11 @@ impl Connection {
 
 pub(crate) fn driver_gone() -> Broken {
     Broken { error: RedisError::new(ErrorKind::Closed, "the connection's runtime has shut down"), written: usize::MAX }
+}
+
+/// The same for several commands.
+pub(crate) fn gone() -> BatchOutcome {
+    BatchOutcome { replies: Vec::new(), broken: Some(driver_gone()) }
 }
 
 impl ConnectionLike for Connection {
@@ -511,9 +517,40 @@ impl ConnectionLike for Connection {
     }
 }
 
+/// Lets what derefs to a connection take commands as that does.
+macro_rules! like_its_connection {
+    ($kind:ty) => {
+        impl $crate::connection::ConnectionLike for $kind {
+            fn send_command(
+                &self,
+                cmd: &$crate::Cmd,
+            ) -> impl Future<Output = $crate::RedisResult<$crate::Value>> + Send {
+                Connection::send_command(self, cmd)
+            }
+
+            fn send_pipeline(
+                &self,
+                pipeline: &$crate::Pipeline,
+            ) -> impl Future<Output = $crate::RedisResult<Option<Vec<$crate::RedisResult<$crate::Value>>>>> + Send {
+                Connection::send_pipeline(self, pipeline)
+            }
+
+            fn is_closed(&self) -> bool {
+                Connection::is_closed(self)
+            }
+
+            fn reconnects(&self) -> u64 {
+                Connection::reconnects(self)
+            }
+        }
+    };
+}
+
+pub(crate) use like_its_connection;
+
 /// The results of a pipeline that failed as a whole: only wrong use is no result of its commands.
 #[cold]
-fn of_each(error: RedisError, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+fn of_each(error: RedisError, pipeline: &Pipeline) -> PipelineResult {
     match error.kind() {
         ErrorKind::Client => Err(error),
         _ => Ok(Some(vec![Err(error); pipeline.len()])),
@@ -523,74 +560,45 @@ fn of_each(error: RedisError, pipeline: &Pipeline) -> RedisResult<Option<Vec<Red
 impl Connection {
     #[inline]
     async fn send_command_watched(&self, cmd: &Cmd) -> RedisResult<Value> {
-        if self.inner.connector.config.observer.is_none() && cmd.time_limit().is_none() {
+        let observer = &self.inner.connector.config.observer;
+        if observer.is_none() && cmd.timeout.is_none() {
             return self.send_command_here(cmd).await;
         }
-        Box::pin(self.watched(cmd, self.send_command_here(cmd))).await
+        Box::pin(watched(observer, cmd, self.send_command_here(cmd))).await
     }
 
-    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_pipeline_watched(&self, pipeline: &Pipeline) -> PipelineResult {
         match &self.inner.connector.config.observer {
-            Some(_) => Box::pin(self.watched_pipeline(pipeline, self.send_commands(pipeline))).await,
             None => self.send_commands(pipeline).await,
-        }
-    }
-
-    /// Bounds the time of a command, and tells the observer how it ends.
-    pub(crate) async fn watched(
-        &self,
-        cmd: &Cmd,
-        sent: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> RedisResult<Value> {
-        let bounded = async {
-            match cmd.time_limit() {
-                Some(limit) => within(limit, sent).await,
-                None => sent.await,
-            }
-        };
-        match &self.inner.connector.config.observer {
-            Some(observer) => observer.time_command(cmd, bounded).await,
-            None => bounded.await,
-        }
-    }
-
-    /// Tells the observer how a pipeline ends.
-    pub(crate) async fn watched_pipeline(
-        &self,
-        pipeline: &Pipeline,
-        sent: impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>> + Send,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        match &self.inner.connector.config.observer {
-            Some(observer) => observer.time_pipeline(pipeline, sent).await,
-            None => sent.await,
+            observer => Box::pin(watched_pipeline(observer, pipeline, self.send_commands(pipeline))).await,
         }
     }
 
     #[inline]
     pub(crate) async fn send_command_here(&self, cmd: &Cmd) -> RedisResult<Value> {
         let packed = cmd.packed();
-        let reply = if packed.class() != Class::PLAIN {
+        let reply = if packed.class != Class::PLAIN {
             // In a box, so that the future of a plain command stays small.
-            Box::pin(self.request_apart(packed, cmd.terms())).await?.into_result()
+            Box::pin(self.request_apart(packed, cmd.terms)).await?.into_result()
         } else {
-            let cache = self.inner.shared.cache();
-            match cache.and_then(|cache| cache.look(packed.bytes(), cmd.caching())) {
+            let cache = self.inner.shared.cache.as_ref();
+            match cache.and_then(|cache| cache.look(packed.bytes, cmd.caching)) {
                 Some(look) => self.read_cached(look).await,
-                None => self.request(packed, cmd.terms()).await?.into_result(),
+                None => self.request(packed, cmd.terms).await?.into_result(),
             }
         };
         match reply {
-            Err(error) if error.is_loading() => Box::pin(self.request_when_loaded(packed, cmd.terms(), error)).await,
+            Err(error) if error.is_loading() => Box::pin(self.request_when_loaded(packed, cmd.terms, error)).await,
             reply => reply,
         }
     }
 
-    async fn send_commands(&self, pipeline: &Pipeline) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_commands(&self, pipeline: &Pipeline) -> PipelineResult {
         if pipeline.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let packed = pipeline.packed();
-        if packed.class() == Class::PLAIN {
+        if packed.class == Class::PLAIN {
             if let Some(looks) = self.look_pipeline(pipeline, Caching::Default) {
                 return Box::pin(self.read_pipeline(pipeline, Caching::Default, looks)).await.map(Some);
             }

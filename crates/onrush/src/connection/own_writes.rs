@@ -22,7 +22,8 @@ const EVERYTHING: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 /// The commands of a leased connection that may change keys and have no reply yet.
 #[derive(Debug)]
 pub(crate) struct OwnWrites {
-    cache: Arc<Cache>,
+    /// The cache that it tells.
+    pub cache: Arc<Cache>,
     unanswered: Mutex<Unanswered>,
 }
 
@@ -38,11 +39,6 @@ struct Unanswered {
 }
 
 impl OwnWrites {
-    /// The cache that it tells.
-    pub(crate) fn cache(&self) -> &Arc<Cache> {
-        &self.cache
-    }
-
     pub(crate) fn new(cache: Arc<Cache>) -> OwnWrites {
         OwnWrites { cache, unanswered: Mutex::default() }
     }

@@ -7,8 +7,7 @@ use crate::connection::gate::{Class, Packed};
 use crate::connection::sink::Broken;
 use crate::error::{Fate, RedisError, RedisResult};
 use crate::link::connector::Patience;
-use crate::values::encode::command;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 /// A command of a batch that has no reply yet.
@@ -32,30 +31,22 @@ struct Missings {
 }
 
 impl Connection {
-    pub(crate) async fn send_pipeline_here(
-        &self,
-        pipeline: &Pipeline,
-        packed: Packed<'_>,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    pub(crate) async fn send_pipeline_here(&self, pipeline: &Pipeline, packed: Packed<'_>) -> PipelineResult {
         let mut results = self.send_pipeline_once(pipeline, packed).await?;
         if results.as_ref().is_some_and(|results| self.waits_for_loading(results)) {
             results = Box::pin(self.send_when_loaded(pipeline, packed, results)).await?;
         }
-        if !pipeline.scripts().is_empty() {
+        if !pipeline.scripts.is_empty() {
             let results = results.iter().flatten();
             if results.filter_map(|result| result.as_ref().err()).any(|error| error.code() == Some("NOSCRIPT")) {
                 // Another client has flushed the scripts: the next call loads them again.
-                pipeline.scripts().iter().for_each(|script| self.inner.shared.forget_script(script));
+                pipeline.scripts.iter().for_each(|script| self.inner.shared.forget_script(script));
             }
         }
         Ok(results)
     }
 
-    async fn send_pipeline_once(
-        &self,
-        pipeline: &Pipeline,
-        packed: Packed<'_>,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    async fn send_pipeline_once(&self, pipeline: &Pipeline, packed: Packed<'_>) -> PipelineResult {
         if pipeline.is_atomic() {
             return self.send_transaction(pipeline, packed).await;
         }
@@ -82,7 +73,7 @@ impl Connection {
         pipeline: &Pipeline,
         packed: Packed<'_>,
         mut results: Option<Vec<RedisResult<Value>>>,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
+    ) -> PipelineResult {
         let mut patience = Patience::new(&self.inner.connector.config);
         while let Some(error) = results.as_deref().and_then(loading) {
             let is_over = !self.waits_for_loading(results.as_deref().unwrap_or_default());
@@ -97,7 +88,7 @@ impl Connection {
 
     async fn send_batch(&self, pipeline: &Pipeline, packed: Packed<'_>) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut waited = Duration::ZERO;
-        let outcome = self.request_batch(packed, false, pipeline.scripts(), &mut waited).await?;
+        let outcome = self.request_batch(packed, false, &pipeline.scripts, &mut waited).await?;
         let mut results: Vec<_> = outcome.replies.into_iter().map(Value::into_result).collect();
         let Some(broken) = outcome.broken else { return Ok(results) };
         let answered = results.len();
@@ -105,7 +96,7 @@ impl Connection {
         let missing = (answered..pipeline.len())
             .map(|index| Missing { index, end: pipeline.start_of(index + 1), fate: Fate::NotSent })
             .collect();
-        let missing = Missings { commands: missing, class: packed.class(), waited };
+        let missing = Missings { commands: missing, class: packed.class, waited };
         self.complete_batch(pipeline, missing, broken, &mut results).await;
         Ok(results)
     }
@@ -145,7 +136,7 @@ impl Connection {
             }
             self.inner.shared.tally.retry(missing.len());
             let packed = Packed::new(&bytes, missing.len(), class);
-            match self.request_batch(packed, false, pipeline.scripts(), &mut waited).await {
+            match self.request_batch(packed, false, &pipeline.scripts, &mut waited).await {
                 Ok(outcome) => {
                     let answered = outcome.replies.len();
                     for (command, value) in missing.drain(..answered).zip(outcome.replies) {
@@ -165,24 +156,17 @@ impl Connection {
         }
     }
 
-    async fn send_transaction(
-        &self,
-        pipeline: &Pipeline,
-        packed: Packed<'_>,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let mut bytes = Vec::with_capacity(packed.bytes().len() + 32);
-        command(&[b"MULTI"], &mut bytes);
-        bytes.extend_from_slice(packed.bytes());
-        command(&[b"EXEC"], &mut bytes);
-        let framed = Packed::new(&bytes, packed.count() + 2, packed.class());
-        let idempotent = (0..pipeline.len()).all(|index| pipeline.is_idempotent(index));
+    async fn send_transaction(&self, pipeline: &Pipeline, packed: Packed<'_>) -> PipelineResult {
+        let bytes = pipeline.framed();
+        let framed = Packed::new(&bytes, packed.count + 2, packed.class);
+        let idempotent = pipeline.is_all_idempotent();
         let (mut retries, mut waited) = (0, Duration::ZERO);
         let mut fate = Fate::NotSent;
         let shared = &self.inner.shared;
         let before = shared.note_executed(true);
         let note = |fate| _ = shared.note_executed(before || fate != Fate::NotSent);
         loop {
-            let outcome = self.request_batch(framed, true, pipeline.scripts(), &mut waited).await;
+            let outcome = self.request_batch(framed, true, &pipeline.scripts, &mut waited).await;
             let outcome = outcome.map_err(|error| error.after(fate)).inspect_err(|error| note(error.fate()))?;
             let Some(broken) = outcome.broken else { return Ok(transaction_results(outcome.replies, pipeline.len())) };
             let error = broken.error_at(bytes.len()).after(fate);

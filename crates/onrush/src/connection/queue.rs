@@ -15,7 +15,7 @@ use crate::connection::gate::{Class, Packed};
 use crate::connection::own_writes::OwnWrites;
 use crate::connection::scripts::{self, Scripts};
 use crate::connection::sink::{Entry, Manner, Sink};
-use crate::connection::subscriptions::{Change, Resubscription, Subscriptions};
+use crate::connection::subscriptions::{Change, Resubscription, Subscriptions, end_of};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError};
 use crate::link::push::Outlet;
 use crate::link::url::ProtocolVersion;
@@ -29,7 +29,7 @@ pub(crate) const KEPT_ENTRIES_MAX: usize = 16 << 10;
 ///
 /// A command costs one short lock: its bytes are appended to the buffer that goes out. The driver swaps the whole buffer
 /// for an empty one and writes it without the lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
     room: Notify,
@@ -44,9 +44,9 @@ pub(crate) struct Shared {
     /// The state of a leased connection.
     lease: Option<Account>,
     /// The cache of a shared connection.
-    cache: Option<Arc<Cache>>,
+    pub cache: Option<Arc<Cache>>,
     /// What a leased connection tells the cache of the shared one beside it.
-    own_writes: Option<OwnWrites>,
+    pub own_writes: Option<OwnWrites>,
     pub tally: Tally,
     /// Tells that the driver has left.
     ended: Notify,
@@ -109,87 +109,48 @@ pub(crate) enum Taken {
 
 impl Shared {
     pub(crate) fn new(queue_bytes_max: usize, outlet: Outlet, leased: bool) -> Shared {
-        Shared {
-            queue: Mutex::default(),
-            room: Notify::new(),
-            room_wanted: AtomicBool::new(false),
-            queue_bytes_max,
-            protocol: AtomicU8::new(0),
-            round_trip_us: AtomicU32::new(0),
-            outlet,
-            abandoned: AtomicBool::new(false),
-            lease: leased.then(Account::default),
-            cache: None,
-            own_writes: None,
-            tally: Tally::default(),
-            ended: Notify::new(),
-        }
-    }
-
-    /// The same with a cache of what is read.
-    pub(crate) fn with_cache(mut self, cache: Option<Cache>) -> Shared {
-        self.cache = cache.map(Arc::new);
-        self
-    }
-
-    /// The same with the cache of the shared connection beside it.
-    pub(crate) fn with_cache_beside(mut self, cache: Option<Arc<Cache>>) -> Shared {
-        self.own_writes = cache.map(OwnWrites::new);
-        self
+        Shared { queue_bytes_max, outlet, lease: leased.then(Account::default), ..Shared::default() }
     }
 
     /// The cache that writes over this connection concern: its own, or that of the connection beside it.
     pub(crate) fn cache_to_tell(&self) -> Option<&Arc<Cache>> {
-        self.cache.as_ref().or_else(|| self.own_writes.as_ref().map(OwnWrites::cache))
-    }
-
-    #[inline]
-    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
-        self.cache.as_ref()
+        self.cache.as_ref().or_else(|| self.own_writes.as_ref().map(|own_writes| &own_writes.cache))
     }
 
     /// Queues commands and wakes the driver if it sleeps. All commands of users, except subscriptions, enter here,
     /// through the gate. `whole`: if cut off before their end, they have no effect at all.
     #[inline]
     pub(crate) fn push(&self, packed: Packed<'_>, whole: bool, scripts: &[Script], sink: Sink) -> Result<(), Refused> {
-        debug_assert_eq!(packed.count(), sink.replies());
-        if packed.class() != Class::PLAIN {
-            self.admit(packed.class()).map_err(Refused::Never)?;
+        debug_assert_eq!(packed.count, sink.due());
+        if packed.class != Class::PLAIN {
+            self.admit(packed.class).map_err(Refused::Never)?;
         }
         let mut queue = self.queue.lock();
-        self.check_room(&queue, packed.bytes().len())?;
+        self.check_room(&queue, packed.bytes.len())?;
         if !scripts.is_empty() {
             self.load_scripts(&mut queue, scripts)?;
         }
-        if packed.class().is_own_business() {
-            self.note_transaction(packed.bytes());
+        if packed.class.is_own_business() {
+            self.note_transaction(packed.bytes);
         }
         if let Some(own_writes) = &self.own_writes {
-            own_writes.note_sent(packed.bytes(), queue.replies_due);
+            own_writes.note_sent(packed.bytes, queue.replies_due);
         }
-        let manner = Manner { whole, patient: packed.class().blocks(), own: false };
-        queue.add(packed.bytes(), packed.count(), manner, sink);
+        let manner = Manner { whole, patient: packed.class.blocks(), own: false };
+        queue.add(packed.bytes, packed.count, manner, sink);
         if let Some(cache) = &self.cache {
             // Done after queueing: reads queued from now on see the writes.
             drop(queue);
-            cache.note_sent(packed.bytes());
+            cache.note_sent(packed.bytes);
         }
         Ok(())
     }
 
-    /// Queues a command of the library's own.
-    pub(crate) fn push_own(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
+    /// Queues a command of the library's own, or a read that the cache has encoded.
+    pub(crate) fn push_encoded(&self, bytes: &[u8], manner: Manner, sink: Sink) -> Result<(), Refused> {
         let mut queue = self.queue.lock();
         self.check_room(&queue, bytes.len())?;
-        queue.add(bytes, sink.replies(), Manner::OWN, sink);
-        Ok(())
-    }
-
-    /// Queues a read that the cache has encoded.
-    pub(crate) fn push_read(&self, bytes: &[u8], sink: Sink) -> Result<(), Refused> {
-        let mut queue = self.queue.lock();
-        self.check_room(&queue, bytes.len())?;
-        queue.add(bytes, sink.replies(), Manner::ONE, sink);
+        queue.add(bytes, sink.due(), manner, sink);
         Ok(())
     }
 
@@ -199,7 +160,7 @@ impl Shared {
         self.check_room(&queue, bytes.len())?;
         for (len, sink) in reads {
             let (one, rest) = bytes.split_at(len);
-            queue.add(one, sink.replies(), Manner::ONE, sink);
+            queue.add(one, sink.due(), Manner::ONE, sink);
             bytes = rest;
         }
         Ok(())
@@ -227,7 +188,7 @@ impl Shared {
 
     /// Forgets a subscription that the server refuses to make again, and reports its end.
     pub(crate) fn lose_subscription(&self, kind: &PushKind, name: Box<[u8]>, why: ServerError) {
-        let Some(kind) = kind.end() else { return };
+        let Some(kind) = end_of(kind) else { return };
         self.queue.lock().subscriptions.confirm(&kind, &name);
         let data = vec![Value::BulkString(name.into()), Value::ServerError(why)];
         self.outlet.send(PushInfo { kind, data });
@@ -358,10 +319,10 @@ impl Shared {
         queue.entries.splice(0..0, entries);
     }
 
-    /// Removes and returns the entries that have waited more than so many ticks, and gives up what has waited as long
-    /// for room in the queue. Linear in the queue.
-    pub(crate) fn expire(&self, ticks: Option<u32>, cause: &RedisError) -> Vec<Entry> {
-        let Some(ticks) = ticks else { return Vec::new() };
+    /// Fails the entries that have waited more than so many ticks, and gives up what has waited as long for room in the
+    /// queue. Linear in the queue.
+    pub(crate) fn expire(&self, ticks: Option<u32>, cause: &RedisError) {
+        let Some(ticks) = ticks else { return };
         let mut queue = self.queue.lock();
         queue.overdue = Some((ticks, cause.clone().with_fate(Fate::NotSent)));
         self.announce_room();
@@ -369,7 +330,7 @@ impl Shared {
         let is_overdue = |tick: u32| now.wrapping_sub(tick) > ticks;
         // Those that are sent again come first, and are younger than their place.
         if !queue.entries.iter().any(|entry| is_overdue(entry.tick)) {
-            return Vec::new();
+            return;
         }
         let (mut expired, mut kept) = (Vec::new(), Vec::new());
         let (bytes, mut at) = (std::mem::take(&mut queue.bytes), 0);
@@ -386,7 +347,7 @@ impl Shared {
         queue.entries = kept;
         drop(queue);
         self.announce_room();
-        expired
+        expired.into_iter().for_each(|entry| self.lose(entry, cause, 0));
     }
 
     /// Notes that there is a connection: what waits for room goes on waiting.
@@ -537,7 +498,7 @@ impl Shared {
 
     /// Fails an entry whose replies do not come.
     pub(crate) fn lose(&self, entry: Entry, error: &RedisError, written: usize) {
-        self.tally.lost(entry.due());
+        self.tally.lost(entry.sink.due());
         entry.fail(error, written);
     }
 

@@ -26,18 +26,18 @@ impl Scripts {
 
     /// Whether the script counts as loaded. O(1).
     pub(crate) fn has(&self, script: &Script) -> bool {
-        self.by_digest.contains_key(script.digest())
+        self.by_digest.contains_key(&script.0.digest)
     }
 
     /// Whether the script has to be loaded; it counts as loaded from then on. O(log n).
     pub(crate) fn is_new(&mut self, script: &Script) -> bool {
-        if self.by_digest.contains_key(script.digest()) {
+        if self.by_digest.contains_key(&script.0.digest) {
             return false;
         }
-        self.by_digest.insert(*script.digest(), (script.clone(), self.next));
-        self.by_age.insert(self.next, *script.digest());
+        self.by_digest.insert(script.0.digest, (script.clone(), self.next));
+        self.by_age.insert(self.next, script.0.digest);
         self.next += 1;
-        self.code_bytes += script.code().len();
+        self.code_bytes += script.0.code.len();
         while self.len() > 1 && (self.len() > SCRIPTS_MAX || self.code_bytes > CODE_BYTES_MAX) {
             let Some((_, oldest)) = self.by_age.pop_first() else { break };
             self.remove(&oldest);
@@ -47,7 +47,7 @@ impl Scripts {
 
     /// Forgets a script that the server does not know. O(log n).
     pub(crate) fn forget(&mut self, script: &Script) {
-        self.remove(script.digest());
+        self.remove(&script.0.digest);
     }
 
     /// All of them, with the commands that load them.
@@ -58,14 +58,14 @@ impl Scripts {
     fn remove(&mut self, digest: &[u8; 20]) {
         if let Some((script, age)) = self.by_digest.remove(digest) {
             self.by_age.remove(&age);
-            self.code_bytes -= script.code().len();
+            self.code_bytes -= script.0.code.len();
         }
     }
 }
 
 /// Encodes the command that loads a script.
 pub(crate) fn load(script: &Script, out: &mut Vec<u8>) {
-    command(&[b"SCRIPT", b"LOAD", script.code().as_bytes()], out);
+    command(&[b"SCRIPT", b"LOAD", script.0.code.as_bytes()], out);
 }
 
 #[cfg(test)]

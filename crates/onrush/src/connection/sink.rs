@@ -41,6 +41,9 @@ pub(crate) fn is_of_lost_link(error: &RedisError, was_sent: bool) -> bool {
     }
 }
 
+/// How the task that has sent a command learns its reply.
+pub(crate) type Waiting = oneshot::Receiver<Result<Value, Broken>>;
+
 /// A reply of so many bytes is large.
 const LARGE: usize = 4096;
 
@@ -119,12 +122,6 @@ impl Part {
         self.answer(reply);
     }
 
-    /// Whether its replies are not kept.
-    #[inline]
-    pub(crate) fn only_counts(&self) -> bool {
-        !self.window.keeps()
-    }
-
     /// Counts as many replies without parts as `skip` finds, which gets the number of replies that may come before the
     /// last one.
     #[inline]
@@ -157,9 +154,7 @@ impl Part {
             self.answer(Err(broken.error_at(end as usize).after(earlier)));
         }
     }
-}
 
-impl Part {
     /// The first command that may go over the next link when `sent` of them have been written. What is sent again must
     /// not run after later commands that may have been executed already: `barred` if there are such behind the part.
     fn first_again(&self, sent: usize, barred: bool) -> usize {
@@ -251,7 +246,7 @@ pub(crate) enum Progress {
 }
 
 impl Sink {
-    pub(crate) fn one() -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn one() -> (Sink, Waiting) {
         let (done, waiting) = oneshot::channel();
         (Sink::One(done), waiting)
     }
@@ -261,36 +256,30 @@ impl Sink {
         (Sink::Batch(Box::new(Batch { left: count, replies: Vec::with_capacity(count), done })), waiting)
     }
 
-    pub(crate) fn read(
-        ticket: Ticket,
-        flight: Arc<Flight>,
-        replies: usize,
-    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn read(ticket: Ticket, flight: Arc<Flight>, replies: usize) -> (Sink, Waiting) {
         let (done, waiting) = oneshot::channel();
         (Sink::Read(Box::new(CachedRead { left: replies, ttl: None, ticket, flight, done })), waiting)
     }
 
-    pub(crate) fn gather(
-        keys: Vec<(Ticket, Arc<Flight>)>,
-        replies: usize,
-    ) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn gather(keys: Vec<(Ticket, Arc<Flight>)>, replies: usize) -> (Sink, Waiting) {
         let (done, waiting) = oneshot::channel();
-        (Sink::Gather(Box::new(Gather::new(keys, replies, done))), waiting)
+        (Sink::Gather(Box::new(Gather { left: replies, keys, values: Value::Nil, done })), waiting)
     }
 
-    pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, oneshot::Receiver<Result<Value, Broken>>) {
+    pub(crate) fn confirm(kind: PushKind, count: usize) -> (Sink, Waiting) {
         let (done, waiting) = oneshot::channel();
         (Sink::Confirm { kind, left: count, done }, waiting)
     }
 
-    /// How many replies it takes.
-    pub(crate) fn replies(&self) -> usize {
+    /// How many replies it still waits for.
+    pub(crate) fn due(&self) -> usize {
         match self {
             Sink::Batch(batch) => batch.left,
-            Sink::Part(part) => part.ends.len(),
+            Sink::Part(part) => part.ends.len() - part.answered,
+            Sink::Confirm { left, .. } => *left,
             Sink::Read(read) => read.left,
-            Sink::Gather(gather) => gather.left(),
-            Sink::One(_) | Sink::Confirm { .. } | Sink::Again { .. } | Sink::Load(_) | Sink::Discard => 1,
+            Sink::Gather(gather) => gather.left,
+            Sink::One(_) | Sink::Again { .. } | Sink::Load(_) | Sink::Discard => 1,
         }
     }
 
@@ -350,18 +339,8 @@ impl Entry {
                 }
             }
             Sink::One(_) | Sink::Confirm { .. } => return self.last(Ok(value)),
-            Sink::Read(read) => {
-                return match read.reply(value) {
-                    Some(value) => self.last(Ok(value)),
-                    None => Progress::More,
-                };
-            }
-            Sink::Gather(gather) => {
-                return match gather.reply(value) {
-                    Some(value) => self.last(Ok(value)),
-                    None => Progress::More,
-                };
-            }
+            Sink::Read(read) => return read.reply(value).map_or(Progress::More, |value| self.last(Ok(value))),
+            Sink::Gather(gather) => return gather.reply(value).map_or(Progress::More, |value| self.last(Ok(value))),
             Sink::Again { .. } | Sink::Load(_) | Sink::Discard => return Progress::Silent,
         }
         self.complete(None)
@@ -375,18 +354,6 @@ impl Entry {
                 Progress::More
             }
             _ => self.last(Ok(Value::Okay)),
-        }
-    }
-
-    /// How many replies it still waits for.
-    pub(crate) fn due(&self) -> usize {
-        match &self.sink {
-            Sink::Batch(batch) => batch.left,
-            Sink::Part(part) => part.ends.len() - part.answered,
-            Sink::Confirm { left, .. } => *left,
-            Sink::Read(read) => read.left,
-            Sink::Gather(gather) => gather.left(),
-            Sink::One(_) | Sink::Again { .. } | Sink::Load(_) | Sink::Discard => 1,
         }
     }
 
@@ -448,10 +415,9 @@ impl Entry {
 
     fn last(&mut self, outcome: Result<Value, Broken>) -> Progress {
         let done = match std::mem::replace(&mut self.sink, Sink::Discard) {
-            Sink::One(done) => Some(done),
-            Sink::Confirm { done, .. } => Some(done),
+            Sink::One(done) | Sink::Confirm { done, .. } => Some(done),
             Sink::Read(read) => Some(read.done),
-            Sink::Gather(gather) => Some(gather.into_done()),
+            Sink::Gather(gather) => Some(gather.done),
             _ => None,
         };
         match done.map(|done| done.send(outcome)) {

@@ -2,16 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 use crate::values::value::PushKind;
 
-/// The subscriptions that the server has confirmed, kept to make them again after a reconnect.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Subscriptions {
-    channels: BTreeSet<Vec<u8>>,
-    patterns: BTreeSet<Vec<u8>>,
-    shard_channels: BTreeSet<Vec<u8>>,
+/// The commands that subscribe to channels, patterns and shard channels, and what confirms the beginning and the end.
+static KINDS: [(&str, PushKind, PushKind); 3] = [
+    ("SUBSCRIBE", PushKind::Subscribe, PushKind::Unsubscribe),
+    ("PSUBSCRIBE", PushKind::PSubscribe, PushKind::PUnsubscribe),
+    ("SSUBSCRIBE", PushKind::SSubscribe, PushKind::SUnsubscribe),
+];
+
+/// The kind that confirms the end of a subscription, for the kind that confirms its beginning.
+pub(crate) fn end_of(kind: &PushKind) -> Option<PushKind> {
+    KINDS.iter().find(|(_, begins, _)| kind == begins).map(|(.., ends)| ends.clone())
 }
+
+/// The subscriptions of each kind that the server has confirmed, kept to make them again after a reconnect.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Subscriptions([BTreeSet<Vec<u8>>; 3]);
 
 /// A command that begins or ends subscriptions.
 #[derive(Debug, Clone, Copy)]
@@ -33,9 +41,7 @@ impl Change<'_> {
     /// The command as it goes over the wire.
     pub(crate) fn encoded(&self) -> Vec<u8> {
         let args: Vec<&[u8]> = std::iter::once(self.command.as_bytes()).chain(self.targets.iter().copied()).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        bytes
+        encoded(&args)
     }
 
     /// What confirms each target.
@@ -51,14 +57,12 @@ impl Change<'_> {
 impl Subscriptions {
     /// Notes what the server confirms: a subscription that has begun or ended. O(log n).
     pub(crate) fn confirm(&mut self, kind: &PushKind, name: &[u8]) {
-        match kind {
-            PushKind::Subscribe => _ = self.channels.insert(name.to_vec()),
-            PushKind::PSubscribe => _ = self.patterns.insert(name.to_vec()),
-            PushKind::SSubscribe => _ = self.shard_channels.insert(name.to_vec()),
-            PushKind::Unsubscribe => _ = self.channels.remove(name),
-            PushKind::PUnsubscribe => _ = self.patterns.remove(name),
-            PushKind::SUnsubscribe => _ = self.shard_channels.remove(name),
-            _ => {}
+        for ((_, begins, ends), names) in KINDS.iter().zip(&mut self.0) {
+            if kind == begins {
+                names.insert(name.to_vec());
+            } else if kind == ends {
+                names.remove(name);
+            }
         }
     }
 
@@ -72,23 +76,18 @@ impl Subscriptions {
     }
 
     pub(crate) fn has(&self, kind: &PushKind, name: &[u8]) -> bool {
-        match kind {
-            PushKind::Subscribe => self.channels.contains(name),
-            PushKind::PSubscribe => self.patterns.contains(name),
-            PushKind::SSubscribe => self.shard_channels.contains(name),
-            _ => false,
-        }
+        KINDS.iter().zip(&self.0).any(|((_, begins, _), names)| kind == begins && names.contains(name))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty()
+        self.0.iter().all(BTreeSet::is_empty)
     }
 
     /// Commands that make all subscriptions again: one for each, so that the server can refuse them one by one.
     pub(crate) fn commands(&self) -> Vec<Resubscription> {
-        let all = [("SUBSCRIBE", &self.channels), ("PSUBSCRIBE", &self.patterns), ("SSUBSCRIBE", &self.shard_channels)];
         let again = |command, name: &Vec<u8>| Resubscription::new(command, name.as_slice().into());
-        all.into_iter().flat_map(|(command, names)| names.iter().map(move |name| again(command, name))).collect()
+        let all = KINDS.iter().zip(&self.0);
+        all.flat_map(|(&(command, ..), names)| names.iter().map(move |name| again(command, name))).collect()
     }
 }
 
@@ -100,12 +99,7 @@ impl Resubscription {
 
     /// The command that subscribes to one thing; `None` for kinds that confirm no subscription.
     pub(crate) fn of(kind: &PushKind, name: Box<[u8]>) -> Option<Resubscription> {
-        let command = match kind {
-            PushKind::Subscribe => "SUBSCRIBE",
-            PushKind::PSubscribe => "PSUBSCRIBE",
-            PushKind::SSubscribe => "SSUBSCRIBE",
-            _ => return None,
-        };
+        let &(command, ..) = KINDS.iter().find(|(_, begins, _)| kind == begins)?;
         Some(Resubscription::new(command, name))
     }
 }

@@ -19,7 +19,7 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// refuses it with an error that does not pass by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
-    count: usize,
+    pub count: usize,
     /// Those that the server has refused for now, such as while a script runs.
     refused: Vec<Resubscription>,
     attempts: u32,
@@ -27,15 +27,6 @@ pub(crate) struct Unsettled {
 }
 
 impl Unsettled {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Notes so many that are asked for.
-    pub(crate) fn add(&mut self, count: usize) {
-        self.count += count;
-    }
-
     /// Notes one that is settled.
     pub(crate) fn settle(&mut self, shared: &Shared) {
         if self.count == 0 {

@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use crate::builder::builder;
+
 /// No wait is longer, whatever was set: times far ahead cannot be counted with.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
@@ -25,30 +27,17 @@ impl Default for Backoff {
     }
 }
 
-impl Backoff {
-    /// 10 ms, at most 2 s, no limit on attempts.
-    pub fn new() -> Backoff {
-        Backoff::default()
-    }
-
+builder! {
+    Backoff, new: "10 ms, at most 2 s, no limit on attempts.";
     /// The wait before the second attempt.
-    pub fn set_first(mut self, wait: Duration) -> Backoff {
-        self.first = wait;
-        self
-    }
-
+    set_first(wait: Duration) => first = wait;
     /// The longest wait.
-    pub fn set_max(mut self, wait: Duration) -> Backoff {
-        self.max = wait;
-        self
-    }
-
+    set_max(wait: Duration) => max = wait;
     /// Number of attempts before the connection is given up; `None` for no limit.
-    pub fn set_attempts_max(mut self, attempts: Option<u32>) -> Backoff {
-        self.attempts_max = attempts;
-        self
-    }
+    set_attempts_max(attempts: Option<u32>) => attempts_max = attempts;
+}
 
+impl Backoff {
     /// The wait before an attempt, counted from 0.
     pub(crate) fn wait(&self, attempt: u32) -> Duration {
         if attempt == 0 {

@@ -9,14 +9,14 @@ use crate::connection::queue::Shared;
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult, ServerError, ServerErrorKind};
 use crate::link::Link;
 use crate::link::backoff::Backoff;
-use crate::link::credentials::Credentials;
+use crate::link::credentials::{Credentials, Provider};
 use crate::link::net::Stream;
 use crate::link::sentinel::{Finder, check_role};
 use crate::link::telemetry;
 use crate::link::tls::TlsContext;
 use crate::link::url::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use crate::observe::{ConnectionEvent, SharedObserver};
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 use crate::values::value::Value;
 
 /// Waits between attempts that may go on for as long as a reply may take.
@@ -132,15 +132,15 @@ impl Connector {
         let protocol = self.greet(&mut link).await?;
         if matches!(self.info.addr, ConnectionAddr::Sentinel(_)) {
             check_role(&mut link).await?;
-            link.must_lead();
+            link.must_lead = true;
         }
         shared.set_protocol(protocol);
-        if shared.cache().is_some() && protocol != ProtocolVersion::RESP3 {
+        if shared.cache.is_some() && protocol != ProtocolVersion::RESP3 {
             let text = "client-side caching needs RESP3, which the URL excludes or the server does not speak";
             return Err(RedisError::new(ErrorKind::InvalidClientConfig, text));
         }
         self.set_up(&mut link, shared).await?;
-        shared.set_round_trip(link.round_trip());
+        shared.set_round_trip(link.round_trip);
         let mut bytes = Vec::new();
         let scripts = shared.reload_scripts(&mut bytes);
         if !scripts.is_empty() {
@@ -158,7 +158,7 @@ impl Connector {
     /// The provider's, or those of the URL.
     pub(crate) async fn credentials(&self) -> RedisResult<Credentials> {
         match &self.config.credentials {
-            Some(provider) => provider.ask().await,
+            Some(Provider(provider)) => provider.credentials().await,
             None => Ok(Credentials { username: self.info.username.clone(), password: self.info.password.clone() }),
         }
     }
@@ -171,14 +171,14 @@ impl Connector {
             if let Some((user, password)) = credentials.login() {
                 args.extend([b"AUTH".as_slice(), user.unwrap_or("default").as_bytes(), password.as_bytes()]);
             }
-            match exchange_one(link, &args).await? {
+            match link.ask(&encoded(&args)).await? {
                 Value::ServerError(error) if !lacks_resp3(&error) => return Err(refused(error)),
                 Value::ServerError(_) => {}
                 _ => return Ok(ProtocolVersion::RESP3),
             }
         }
         if let Some(auth) = credentials.auth() {
-            if let Value::ServerError(error) = first_reply(link.exchange(&auth, 1).await?) {
+            if let Value::ServerError(error) = link.ask(&auth).await? {
                 return Err(refused(error));
             }
         }
@@ -188,34 +188,32 @@ impl Connector {
     /// Selects the database, sends the library's name and turns tracking on, in one write.
     async fn set_up(&self, link: &mut Link, shared: &Shared) -> RedisResult<()> {
         let mut commands = Vec::new();
-        let mut names = Vec::new();
-        let mut add = |name: &'static str, args: &[&[u8]]| add_to(&mut commands, &mut names, name, args);
+        let mut add = |name: &'static str, command: Vec<u8>| commands.push((name, command));
         if self.info.db != 0 {
-            add("SELECT", &[b"SELECT", self.info.db.to_string().as_bytes()]);
+            add("SELECT", encoded(&[b"SELECT", self.info.db.to_string().as_bytes()]));
         }
         if let Some(name) = &self.info.client_name {
-            add("CLIENT SETNAME", &[b"CLIENT", b"SETNAME", name.as_bytes()]);
+            add("CLIENT SETNAME", encoded(&[b"CLIENT", b"SETNAME", name.as_bytes()]));
         }
         if self.config.set_info {
             // Servers before 7.2 do not know it.
-            add("", &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"onrush"]);
-            add("", &[b"CLIENT", b"SETINFO", b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]);
+            add("", encoded(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"onrush"]));
+            add("", encoded(&[b"CLIENT", b"SETINFO", b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]));
         }
         if let Some(tracking) = self.config.tracking.as_ref().filter(|_| !shared.is_leased()) {
-            commands.extend_from_slice(tracking);
-            names.push("CLIENT TRACKING");
+            add("CLIENT TRACKING", tracking.clone());
         }
-        if let Some(cache) = shared.cache() {
-            cache.tracking(&mut commands);
-            names.push("CLIENT TRACKING");
+        if let Some(cache) = &shared.cache {
+            add("CLIENT TRACKING", cache.tracking());
         }
         if self.readonly {
-            add_to(&mut commands, &mut names, "READONLY", &[b"READONLY"]);
+            add("READONLY", encoded(&[b"READONLY"]));
         }
         if self.config.ready_check {
-            add_to(&mut commands, &mut names, READY, &[b"PING"]);
+            add(READY, encoded(&[b"PING"]));
         }
-        for (reply, name) in link.exchange(&commands, names.len()).await?.into_iter().zip(names) {
+        let (names, commands): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
+        for (reply, name) in link.exchange(&commands.concat(), names.len()).await?.into_iter().zip(names) {
             match reply {
                 Value::ServerError(error) if name == READY && error.kind() != ServerErrorKind::BusyLoading => {}
                 Value::ServerError(error) if !name.is_empty() => return Err(refused(error)),
@@ -228,21 +226,6 @@ impl Connector {
 
 /// The command by which the server says whether it is loading its data; its other errors mean nothing.
 const READY: &str = "PING";
-
-fn add_to(commands: &mut Vec<u8>, names: &mut Vec<&'static str>, name: &'static str, args: &[&[u8]]) {
-    command(args, commands);
-    names.push(name);
-}
-
-async fn exchange_one(link: &mut Link, args: &[&[u8]]) -> RedisResult<Value> {
-    let mut bytes = Vec::new();
-    command(args, &mut bytes);
-    link.exchange(&bytes, 1).await.map(first_reply)
-}
-
-fn first_reply(replies: Vec<Value>) -> Value {
-    replies.into_iter().next().unwrap_or(Value::Nil)
-}
 
 /// Servers before version 6 have no HELLO; others may have renamed it or lack version 3.
 fn lacks_resp3(error: &ServerError) -> bool {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::RedisResult;
-use crate::values::encode::command;
+use crate::values::encode::encoded;
 
 /// A login.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -38,9 +38,7 @@ impl Credentials {
     pub(crate) fn auth(&self) -> Option<Vec<u8>> {
         let (user, password) = self.login()?;
         let args: Vec<&[u8]> = [Some("AUTH"), user, Some(password)].into_iter().flatten().map(str::as_bytes).collect();
-        let mut bytes = Vec::new();
-        command(&args, &mut bytes);
-        Some(bytes)
+        Some(encoded(&args))
     }
 }
 
@@ -86,17 +84,7 @@ where
 
 /// A provider that connections share.
 #[derive(Clone)]
-pub(crate) struct Provider(Arc<dyn CredentialsProvider>);
-
-impl Provider {
-    pub(crate) fn new(provider: impl CredentialsProvider + 'static) -> Provider {
-        Provider(Arc::new(provider))
-    }
-
-    pub(crate) async fn ask(&self) -> RedisResult<Credentials> {
-        self.0.credentials().await
-    }
-}
+pub(crate) struct Provider(pub Arc<dyn CredentialsProvider>);
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

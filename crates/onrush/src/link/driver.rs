@@ -11,14 +11,14 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::gate::{Class, Packed};
 use crate::connection::queue::{CloseGuard, Shared};
-use crate::connection::sink::{Broken, Sink};
+use crate::connection::sink::{Sink, Waiting};
 use crate::error::{ErrorKind, Fate, RedisError, RedisResult};
 use crate::link::backoff::Backoff;
 use crate::link::connector::Connector;
 use crate::link::telemetry;
 use crate::link::{End, Link};
 use crate::observe::ConnectionEvent;
-use crate::values::value::{PushInfo, PushKind, Value};
+use crate::values::value::{PushInfo, PushKind};
 
 /// Ticks of the connection's clock per shortest time limit: a timeout is at most a quarter late.
 const TICKS: u32 = 8;
@@ -59,7 +59,7 @@ enum Probe {
     /// A PING on the link itself, after this many replies.
     Own(u64),
     /// A PING on the connection beside it.
-    Home(oneshot::Receiver<Result<Value, Broken>>),
+    Home(Waiting),
 }
 
 impl Clock {
@@ -93,7 +93,7 @@ impl Clock {
         let Some(interval) = self.ping else { return Ok(()) };
         if let Some((probe, since)) = &mut self.probe {
             let is_answered = match probe {
-                Probe::Own(replies) => link.replies() != *replies,
+                Probe::Own(replies) => link.replies != *replies,
                 // Any answer suffices; and if that connection is lost, this one may still work.
                 Probe::Home(answer) => match answer.try_recv() {
                     Err(oneshot::error::TryRecvError::Empty) => false,
@@ -118,10 +118,10 @@ impl Clock {
             if home.push(Packed::new(PING, 1, Class::PLAIN), true, &[], sink).is_ok() {
                 self.probe = Some((Probe::Home(answer), self.now));
             }
-        } else if link.is_idle() && !shared.is_leased() && shared.waits_for_news() {
+        } else if link.inflight.is_empty() && !shared.is_leased() && shared.waits_for_news() {
             shared.note_due(1);
             link.send_first(PING, Sink::Discard);
-            self.probe = Some((Probe::Own(link.replies()), self.now));
+            self.probe = Some((Probe::Own(link.replies), self.now));
         }
         Ok(())
     }
@@ -132,41 +132,33 @@ impl Clock {
 }
 
 impl Driver {
-    /// Starts driving a live link. `backoff` is `None` for a connection that must not be replaced.
+    /// Starts driving a link; without one, starts with making it, while commands may be queued already. `backoff` is
+    /// `None` for a connection that must not be replaced.
     pub(crate) fn spawn(
         shared: Arc<Shared>,
         connector: Connector,
         backoff: Option<Backoff>,
         home: Option<Arc<Shared>>,
-        link: Link,
+        link: Option<Link>,
     ) {
         // Made here, since a runtime that shuts down may never start the task.
         let guard = CloseGuard(shared.clone());
         tokio::spawn(async move {
             let _guard = guard;
             let clock = Clock::new(connector.config.response_timeout, connector.config.ping_interval);
-            Driver { shared, connector, backoff, clock, home }.run(link).await;
+            let first_backoff = backoff.clone().unwrap_or_default();
+            let mut driver = Driver { shared, connector, backoff, clock, home };
+            let link = match link {
+                Some(link) => Some(link),
+                None => {
+                    let cause = RedisError::new(ErrorKind::Io, "there is no connection yet");
+                    driver.reconnect(&first_backoff, &mut 0, cause).await
+                }
+            };
+            if let Some(link) = link {
+                driver.run(link).await;
+            }
         });
-    }
-
-    /// Starts with making the first link; commands may be queued already.
-    pub(crate) fn spawn_later(shared: Arc<Shared>, connector: Connector, backoff: Backoff) {
-        let guard = CloseGuard(shared.clone());
-        tokio::spawn(async move {
-            let _guard = guard;
-            let clock = Clock::new(connector.config.response_timeout, connector.config.ping_interval);
-            let driver = Driver { shared, connector, backoff: Some(backoff.clone()), clock, home: None };
-            driver.begin(&backoff).await;
-        });
-    }
-
-    async fn begin(mut self, backoff: &Backoff) {
-        let cause = RedisError::new(ErrorKind::Io, "there is no connection yet");
-        match self.reconnect(backoff, &mut 0, cause).await {
-            Ok(Some(link)) => self.run(link).await,
-            Ok(None) => {}
-            Err(error) => self.shared.close(error.with_fate(Fate::NotSent)),
-        }
     }
 
     async fn run(mut self, mut link: Link) {
@@ -181,7 +173,7 @@ impl Driver {
             };
             shared.note_disconnection();
             // Whether the reader of pushes is told of a gap whose end it was not told of.
-            let mut has_gap = link.has_unsettled();
+            let mut has_gap = link.unsettled.count > 0;
             let mut tell = || {
                 if !shared.outlet.is_lossless() || shared.has_subscriptions() {
                     has_gap = true;
@@ -198,20 +190,19 @@ impl Driver {
             telemetry::disconnected(&self.connector.info.addr, &error);
             self.connector.tell(ConnectionEvent::Lost(&error));
             // A peer that accepts and hangs up is no better than one that does not accept.
-            if link.replies() > 0 || started.elapsed() >= backoff.max {
+            if link.replies > 0 || started.elapsed() >= backoff.max {
                 attempts = 0;
             }
             link.salvage(&shared, &error, true);
             drop(link);
             tell();
             link = match self.reconnect(&backoff, &mut attempts, error).await {
-                Ok(Some(link)) => link,
-                Ok(None) => return,
-                Err(error) => return shared.close(error.with_fate(Fate::NotSent)),
+                Some(link) => link,
+                None => return,
             };
             shared.tally.reconnect();
             telemetry::reconnected(&self.connector.info.addr, attempts);
-            if has_gap && !link.has_unsettled() {
+            if has_gap && link.unsettled.count == 0 {
                 shared.outlet.send(PushInfo { kind: PushKind::Resubscribed, data: Vec::new() });
             }
         }
@@ -239,7 +230,7 @@ impl Driver {
                 }
                 clock.now = shared.tick();
                 let paused = link.poll_paused(shared, cx);
-                let heard = link.take_heard();
+                let heard = std::mem::take(&mut link.heard);
                 if heard.any || paused {
                     clock.heard = clock.now;
                 }
@@ -249,8 +240,8 @@ impl Driver {
                 if link.oldest_tick().is_some_and(|tick| clock.is_overdue(tick) && clock.is_overdue(clock.replied)) {
                     // Commands that have waited in the queue for as long have timed out too; the rest may go over the
                     // next link.
-                    let error = timed_out();
-                    shared.expire(clock.timeout, &error).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    let error = RedisError::new(ErrorKind::Timeout, "no reply came within the response timeout");
+                    shared.expire(clock.timeout, &error);
                     return Poll::Ready(End::Broken(error));
                 }
                 if !paused {
@@ -264,22 +255,18 @@ impl Driver {
         .await
     }
 
-    /// `None`: no user of the connection is left. An error is that of the last attempt, or `cause`, which ended the
-    /// link.
-    async fn reconnect(
-        &mut self,
-        backoff: &Backoff,
-        attempts: &mut u32,
-        mut cause: RedisError,
-    ) -> RedisResult<Option<Link>> {
+    /// `None`: no user of the connection is left, or it is given up and closed, with the error of the last attempt, or
+    /// with `cause`, which ended the link.
+    async fn reconnect(&mut self, backoff: &Backoff, attempts: &mut u32, mut cause: RedisError) -> Option<Link> {
         // A server that is loading its data is there: that is no failed attempt.
         let mut loading = 0;
         loop {
             if self.shared.is_deserted() {
-                return Ok(None);
+                return None;
             }
             if loading == 0 && backoff.attempts_max.is_some_and(|max| *attempts >= max.max(1)) {
-                return Err(cause);
+                self.shared.close(cause.with_fate(Fate::NotSent));
+                return None;
             }
             let wait = backoff.wait((*attempts).max(loading));
             *attempts = attempts.saturating_add(u32::from(loading == 0));
@@ -289,10 +276,9 @@ impl Driver {
                 tokio::time::sleep(wait).await;
                 connector.connect(shared).await
             });
-            match connected.await {
-                None => return Ok(None),
-                Some(Ok(link)) => return Ok(Some(link)),
-                Some(Err(error)) => {
+            match connected.await? {
+                Ok(link) => return Some(link),
+                Err(error) => {
                     telemetry::not_connected(&self.connector.info.addr, *attempts, &error);
                     loading = if error.is_loading() { loading.saturating_add(1) } else { 0 };
                     cause = error;
@@ -326,7 +312,7 @@ async fn with_expiry<T>(
                 if expires {
                     clock.now = shared.tick();
                     let error = cause.delayed("no connection came within the response timeout");
-                    shared.expire(clock.timeout, &error).into_iter().for_each(|entry| shared.lose(entry, &error, 0));
+                    shared.expire(clock.timeout, &error);
                 }
                 clock.restart();
             }
@@ -336,8 +322,4 @@ async fn with_expiry<T>(
 
 fn silent() -> RedisError {
     RedisError::new(ErrorKind::Timeout, "the server has gone silent: it does not answer PING")
-}
-
-fn timed_out() -> RedisError {
-    RedisError::new(ErrorKind::Timeout, "no reply came within the response timeout")
 }

@@ -68,7 +68,7 @@ pub(crate) struct Link {
     woken: bool,
     /// How often that was done for the next write.
     yields: u32,
-    /// What has come since the last [`take_heard`](Link::take_heard).
+    /// What has come since the driver last took it.
     heard: Heard,
     /// How the value begins of which a part has come.
     unfinished: Option<u8>,
@@ -81,7 +81,7 @@ pub(crate) struct Link {
     is_demoted: bool,
     /// Whether the driver's task is known to be woken.
     registered: bool,
-    /// The shortest time from a request to its replies, before the link was driven.
+    /// The shortest time from a request to its replies, before the link was driven; `MAX` before the first.
     round_trip: Duration,
 }
 
@@ -121,16 +121,6 @@ impl Link {
         }
     }
 
-    /// From here on a server that is no primary ends the link.
-    pub(crate) fn must_lead(&mut self) {
-        self.must_lead = true;
-    }
-
-    /// The shortest time that a request of [`exchange`](Self::exchange) took; `MAX` before the first.
-    pub(crate) fn round_trip(&self) -> Duration {
-        self.round_trip
-    }
-
     /// Sends commands and waits for that many replies, before the link is driven. Pushes are dropped.
     pub(crate) async fn exchange(&mut self, commands: &[u8], replies: usize) -> RedisResult<Vec<Value>> {
         let started = Instant::now();
@@ -157,9 +147,9 @@ impl Link {
         Ok(got)
     }
 
-    /// Whether no reply is due.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.inflight.is_empty()
+    /// Sends one command and waits for its reply, before the link is driven.
+    pub(crate) async fn ask(&mut self, command: &[u8]) -> RedisResult<Value> {
+        Ok(self.exchange(command, 1).await?.pop().unwrap_or(Value::Nil))
     }
 
     /// Whether the command of the next reply may take any time.
@@ -175,7 +165,7 @@ impl Link {
 
     /// Makes the subscriptions of earlier links again, before everything queued.
     pub(crate) fn begin_again(&mut self, shared: &Shared, all: Vec<Resubscription>) {
-        self.unsettled.add(all.len());
+        self.unsettled.count += all.len();
         self.subscribe_again(shared, all);
     }
 
@@ -184,11 +174,6 @@ impl Link {
             shared.note_due(1);
             self.send_first(&bytes, Sink::Again { kind, name });
         }
-    }
-
-    /// Whether a subscription of an earlier link is to be made again.
-    pub(crate) fn has_unsettled(&self) -> bool {
-        !self.unsettled.is_empty()
     }
 
     /// Asks again for subscriptions that the server has refused for now; whether it did.
@@ -276,12 +261,9 @@ impl Link {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> RedisResult<WriteTurn> {
         if self.unflushed {
-            match Pin::new(&mut self.stream).poll_flush(cx) {
-                Poll::Ready(flushed) => {
-                    flushed?;
-                    self.unflushed = false;
-                }
-                Poll::Pending => {}
+            if let Poll::Ready(flushed) = Pin::new(&mut self.stream).poll_flush(cx) {
+                flushed?;
+                self.unflushed = false;
             }
         }
         Ok(WriteTurn::Blocked)
@@ -354,7 +336,7 @@ impl Link {
         let (input, at) = (&self.input[..self.input_end], &mut self.input_at);
         let taken = match &mut front.sink {
             Sink::Batch(batch) => batch.take(|max| self.parser.okays(input, at, max)),
-            Sink::Part(part) if part.only_counts() => part.take(|max| self.parser.small(input, at, max)),
+            Sink::Part(part) if !part.window.keeps() => part.take(|max| self.parser.small(input, at, max)),
             _ => return,
         };
         if taken > 0 {
@@ -395,7 +377,7 @@ impl Link {
     }
 
     fn push(&mut self, shared: &Shared, push: PushInfo) {
-        if let Some(cache) = shared.cache().filter(|_| push.kind == PushKind::Invalidate) {
+        if let Some(cache) = shared.cache.as_ref().filter(|_| push.kind == PushKind::Invalidate) {
             cache.note_news(&push);
         }
         shared.note_confirmation(&push);
@@ -429,16 +411,6 @@ impl Link {
         self.input.copy_within(self.input_at..self.input_end, 0);
         self.input_end -= self.input_at;
         self.input_at = 0;
-    }
-
-    /// How many replies have come since the link is driven.
-    pub(crate) fn replies(&self) -> u64 {
-        self.replies
-    }
-
-    /// What came since this was last asked.
-    pub(crate) fn take_heard(&mut self) -> Heard {
-        std::mem::take(&mut self.heard)
     }
 
     /// When the oldest command in flight was queued; `None` if it may take any time.
@@ -499,10 +471,10 @@ fn cut(
     error: &RedisError,
     barred: &mut Vec<Arc<Window>>,
 ) -> Option<Rest> {
-    let due = entry.due();
+    let due = entry.sink.due();
     let rest = entry.cut(written, error, barred);
     let again = rest.as_ref().map_or(0, |rest| rest.again);
-    shared.tally.lost(due - entry.due() + again);
+    shared.tally.lost(due - entry.sink.due() + again);
     if again > 0 {
         shared.note_due(again);
         shared.tally.retry(again);
@@ -559,7 +531,7 @@ mod tests {
     async fn room_for_very_many_commands_is_freed_when_they_are_answered() {
         const COMMANDS: usize = 2 * KEPT_ENTRIES_MAX;
         let (near, mut far) = tokio::net::UnixStream::pair().unwrap();
-        let shared = Shared::new(64 << 20, Outlet::broadcast(), false);
+        let shared = Shared::new(64 << 20, Outlet::default(), false);
         let mut link = Link::new(Stream::Unix(near), false);
         let push = |_| shared.push(Packed::new(PING, 1, Class::PLAIN), true, &[], Sink::Discard).unwrap();
         (0..COMMANDS).for_each(push);
@@ -571,7 +543,7 @@ mod tests {
         let drive = std::future::poll_fn(|cx| {
             assert!(link.poll(&shared, cx).is_pending());
             most = most.max(link.inflight.capacity());
-            if link.replies() == COMMANDS as u64 { Poll::Ready(()) } else { Poll::Pending }
+            if link.replies == COMMANDS as u64 { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::join!(answer, drive);
         assert!(most >= COMMANDS && link.inflight.capacity() <= KEPT_ENTRIES_MAX);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use onrush_resp::{AggregateKind, BulkKind, FromReply, ReplyDecoder, ReplyError, Scalar};
 
 use crate::error::{ErrorKind, RedisError, RedisResult, ServerError};
-use crate::values::value::{Attribute, PushInfo, Value, VerbatimFormat};
+use crate::values::value::{Attribute, PushInfo, Value, VerbatimFormat, pairs};
 
 /// Reads one reply after the other from bytes that arrive in pieces, in time linear in their length.
 #[derive(Debug, Default)]
@@ -96,11 +96,6 @@ impl FromReply for Value {
             data => Value::Attribute(Box::new(Attribute { data, attributes: pairs(attributes) })),
         }
     }
-}
-
-fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
-    let mut items = items.into_iter();
-    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -43,11 +43,13 @@ pub(crate) struct Channel {
     closed: bool,
 }
 
-impl Outlet {
-    pub(crate) fn broadcast() -> Outlet {
+impl Default for Outlet {
+    fn default() -> Outlet {
         Outlet::Broadcast(Arc::default())
     }
+}
 
+impl Outlet {
     pub(crate) fn lossless() -> Outlet {
         Outlet::Lossless(Mutex::default())
     }

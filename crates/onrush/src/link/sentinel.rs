@@ -1,15 +1,16 @@
 //! The primary of a group, as Redis's Sentinels tell it.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::Link;
 use crate::link::net::{SocketOptions, Stream};
 use crate::link::tls::TlsContext;
-use crate::link::url::ConnectionAddr;
-use crate::values::encode::command;
+use crate::link::url::{ConnectionAddr, write_hosts};
+use crate::values::encode::{command, encoded};
 use crate::values::value::Value;
 
 /// The usual port of a Sentinel.
@@ -57,21 +58,11 @@ impl fmt::Debug for Sentinels {
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the primary of '{}' at ", self.service)?;
-        for (nth, (host, port)) in self.addrs.iter().enumerate() {
-            write!(f, "{}{host}:{port}", if nth > 0 { "," } else { "" })?;
-        }
-        Ok(())
+        write_hosts(f, &self.addrs)
     }
 }
 
 impl Sentinels {
-    fn addr(&self, host: &str, port: u16) -> ConnectionAddr {
-        match self.tls {
-            None => ConnectionAddr::Tcp(host.to_owned(), port),
-            Some(insecure) => ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure },
-        }
-    }
-
     /// What one Sentinel says: the primary, and other Sentinels.
     async fn ask(
         &self,
@@ -79,7 +70,7 @@ impl Sentinels {
         options: &SocketOptions,
         tls: &TlsContext,
     ) -> RedisResult<(ConnectionAddr, Vec<(String, u16)>)> {
-        let stream = Stream::connect(&self.addr(host, *port), options, tls).await?;
+        let stream = Stream::connect(&ConnectionAddr::tcp(host.clone(), *port, self.tls), options, tls).await?;
         let mut link = Link::new(stream, false);
         let (mut commands, mut count) = (Vec::new(), 2);
         if let Some(password) = &self.password {
@@ -99,7 +90,7 @@ impl Sentinels {
         let primary = match primary {
             Value::ServerError(error) => return Err(RedisError::new(ErrorKind::Io, error.line().to_owned())),
             Value::Array(parts) => match (text(parts.first()), text(parts.get(1)).and_then(|port| port.parse().ok())) {
-                (Some(host), Some(port)) => self.addr(&host, port),
+                (Some(host), Some(port)) => ConnectionAddr::tcp(host, port, self.tls),
                 _ => return Err(RedisError::new(ErrorKind::Parse, "it tells what is no address")),
             },
             _ => return Err(RedisError::new(ErrorKind::Io, format!("it does not know '{}'", self.service))),
@@ -144,7 +135,7 @@ impl Finder {
         tls: &TlsContext,
     ) -> RedisResult<ConnectionAddr> {
         let known = {
-            let mut known = self.lock();
+            let mut known = self.0.lock();
             if known.is_empty() {
                 known.clone_from(&sentinels.addrs);
             }
@@ -172,7 +163,7 @@ impl Finder {
     }
 
     fn postpone(&self, addr: &(String, u16)) {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if let Some(at) = known.iter().position(|other| other == addr) {
             let addr = known.remove(at);
             known.push(addr);
@@ -180,7 +171,7 @@ impl Finder {
     }
 
     fn learn(&self, first: (String, u16), others: Vec<(String, u16)>) {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         known.retain(|addr| *addr != first);
         known.insert(0, first);
         for other in others {
@@ -189,10 +180,6 @@ impl Finder {
             }
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(String, u16)>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }
 
 /// Checks that the server is a primary, by its own word.
@@ -200,10 +187,7 @@ impl Finder {
 /// # Errors
 /// It is not, or does not say it.
 pub(crate) async fn check_role(link: &mut Link) -> RedisResult<()> {
-    let mut bytes = Vec::new();
-    command(&[b"ROLE"], &mut bytes);
-    let role = link.exchange(&bytes, 1).await?.into_iter().next().unwrap_or(Value::Nil);
-    match &role {
+    match &link.ask(&encoded(&[b"ROLE"])).await? {
         Value::Array(parts) if text(parts.first()).as_deref() == Some("master") => Ok(()),
         Value::Array(_) => Err(no_primary("the Sentinels tell a server that is no primary yet, or no more")),
         Value::ServerError(error) => Err(no_primary(&format!("the server does not tell its role: {}", error.line()))),
@@ -226,11 +210,11 @@ mod tests {
         let finder = Finder(Mutex::new(vec![addr(1), addr(2)]));
         finder.learn(addr(2), vec![addr(1), addr(3)]);
         finder.learn(addr(2), vec![addr(3)]);
-        assert_eq!(*finder.lock(), [addr(2), addr(1), addr(3)]);
+        assert_eq!(*finder.0.lock(), [addr(2), addr(1), addr(3)]);
         finder.postpone(&addr(2));
-        assert_eq!(*finder.lock(), [addr(1), addr(3), addr(2)]);
+        assert_eq!(*finder.0.lock(), [addr(1), addr(3), addr(2)]);
         finder.learn(addr(3), (10..200).map(addr).collect());
-        let known = finder.lock();
+        let known = finder.0.lock();
         assert_eq!((&known[0], known.len()), (&addr(3), LEARNT_MAX));
     }
 

@@ -94,10 +94,7 @@ impl TlsOptions {
         self.rustls = Some(config.into());
         self
     }
-}
 
-#[cfg(feature = "tls")]
-impl TlsOptions {
     /// As [`TlsOptions::with_identity_pem`], from two files.
     ///
     /// # Errors

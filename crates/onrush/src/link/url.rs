@@ -61,10 +61,7 @@ pub struct Seeds {
 impl fmt::Display for Seeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the cluster at ")?;
-        for (nth, (host, port)) in self.addrs.iter().enumerate() {
-            write!(f, "{}{host}:{port}", if nth > 0 { "," } else { "" })?;
-        }
-        Ok(())
+        write_hosts(f, &self.addrs)
     }
 }
 
@@ -130,6 +127,24 @@ impl fmt::Display for ConnectionAddr {
     }
 }
 
+/// Hosts and ports, with a comma between them.
+pub(super) fn write_hosts(f: &mut fmt::Formatter<'_>, addrs: &[(String, u16)]) -> fmt::Result {
+    for (nth, (host, port)) in addrs.iter().enumerate() {
+        write!(f, "{}{host}:{port}", if nth > 0 { "," } else { "" })?;
+    }
+    Ok(())
+}
+
+impl ConnectionAddr {
+    /// A TCP port, which speaks TLS if it is said whether that is `insecure`.
+    pub(crate) fn tcp(host: String, port: u16, insecure: Option<bool>) -> ConnectionAddr {
+        match insecure {
+            None => ConnectionAddr::Tcp(host, port),
+            Some(insecure) => ConnectionAddr::TcpTls { host, port, insecure },
+        }
+    }
+}
+
 fn bad(what: impl fmt::Display) -> RedisError {
     RedisError::new(ErrorKind::InvalidClientConfig, format!("the URL {what}"))
 }
@@ -158,26 +173,15 @@ impl ConnectionInfo {
         &self.unknown_options
     }
 
-    fn set_sentinel(&mut self, set: impl FnOnce(&mut Sentinels)) {
-        if let ConnectionAddr::Sentinel(sentinels) = &mut self.addr {
-            set(sentinels);
-        }
-    }
-
     fn set_option(&mut self, name: &str, value: String) -> RedisResult<()> {
-        let is_sentinel = matches!(self.addr, ConnectionAddr::Sentinel(_));
-        match name {
-            "db" | "database" => self.db = db(&value)?,
-            "user" | "username" => self.username = Some(value),
-            "pass" | "password" => self.password = Some(value),
-            "client_name" | "clientName" => self.client_name = Some(value),
-            "sentinel_user" | "sentinel_username" if is_sentinel => {
-                self.set_sentinel(|them| them.username = Some(value))
-            }
-            "sentinel_pass" | "sentinel_password" if is_sentinel => {
-                self.set_sentinel(|them| them.password = Some(value))
-            }
-            "protocol" => {
+        match (name, &mut self.addr) {
+            ("db" | "database", _) => self.db = db(&value)?,
+            ("user" | "username", _) => self.username = Some(value),
+            ("pass" | "password", _) => self.password = Some(value),
+            ("client_name" | "clientName", _) => self.client_name = Some(value),
+            ("sentinel_user" | "sentinel_username", ConnectionAddr::Sentinel(them)) => them.username = Some(value),
+            ("sentinel_pass" | "sentinel_password", ConnectionAddr::Sentinel(them)) => them.password = Some(value),
+            ("protocol", _) => {
                 self.protocol = match value.as_str() {
                     "resp2" | "2" => ProtocolVersion::RESP2,
                     "resp3" | "3" => ProtocolVersion::RESP3,
@@ -210,25 +214,20 @@ impl FromStr for ConnectionInfo {
         let (text, has_place) = with_place(&text);
         let url = Url::parse(&text).map_err(|error| bad(format_args!("cannot be read: {error}")))?;
         let fragment = url.fragment().unwrap_or_default();
-        let mut info = match url.scheme() {
-            "redis" | "valkey" | "onrush" => tcp(&url, None)?,
-            "rediss" | "valkeys" | "onrushs" => tcp(&url, Some(fragment == "insecure"))?,
-            "redis-sentinel" | "valkey-sentinel" => sentinel(&url, &hosts, None)?,
-            "rediss-sentinel" | "valkeys-sentinel" => sentinel(&url, &hosts, Some(fragment == "insecure"))?,
-            "redis-cluster" | "valkey-cluster" => cluster(&url, &hosts, None)?,
-            "rediss-cluster" | "valkeys-cluster" => cluster(&url, &hosts, Some(fragment == "insecure"))?,
-            "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => unix(&url, has_place)?,
+        let insecure = Some(fragment == "insecure");
+        let (mut info, is_tls) = match url.scheme() {
+            "redis" | "valkey" | "onrush" => (tcp(&url, None)?, false),
+            "rediss" | "valkeys" | "onrushs" => (tcp(&url, insecure)?, true),
+            "redis-sentinel" | "valkey-sentinel" => (sentinel(&url, &hosts, None)?, false),
+            "rediss-sentinel" | "valkeys-sentinel" => (sentinel(&url, &hosts, insecure)?, true),
+            "redis-cluster" | "valkey-cluster" => (cluster(&url, &hosts, None)?, false),
+            "rediss-cluster" | "valkeys-cluster" => (cluster(&url, &hosts, insecure)?, true),
+            "unix" | "redis+unix" | "valkey+unix" | "redis-socket" | "redis+socket" => (unix(&url, has_place)?, false),
             scheme => return Err(bad(format_args!("has the unknown scheme '{scheme}'"))),
         };
         if fragment.contains('@') {
             return Err(misplaced_login());
         }
-        let is_tls = match &info.addr {
-            ConnectionAddr::TcpTls { .. } => true,
-            ConnectionAddr::Sentinel(sentinels) => sentinels.tls.is_some(),
-            ConnectionAddr::Cluster(seeds) => seeds.tls.is_some(),
-            _ => false,
-        };
         if !(fragment.is_empty() || fragment == "insecure" && is_tls) {
             return Err(bad(format_args!("ends in '#{fragment}', which means nothing there")));
         }
@@ -249,11 +248,16 @@ impl FromStr for ConnectionInfo {
     }
 }
 
+/// Where login and hosts begin and end in a URL.
+fn place_in(text: &str) -> (usize, usize) {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    (start, text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at))
+}
+
 /// The parser refuses a login without a host, but other clients take it: `redis://:secret@/1`. Returns a URL with a
 /// host, and whether the text had a host or no login.
 fn with_place(text: &str) -> (Cow<'_, str>, bool) {
-    let start = text.find("://").map_or(0, |at| at + 3);
-    let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
+    let (_, end) = place_in(text);
     if text[..end].ends_with('@') {
         return (Cow::Owned(format!("{}127.0.0.1{}", &text[..end], &text[end..])), false);
     }
@@ -262,12 +266,11 @@ fn with_place(text: &str) -> (Cow<'_, str>, bool) {
 
 /// A URL of Sentinels or of a cluster has several hosts, of which the parser gets the first. Returns all, too.
 fn with_one_host(text: &str) -> (Cow<'_, str>, Vec<&str>) {
-    let start = text.find("://").map_or(0, |at| at + 3);
+    let (start, end) = place_in(text);
     let scheme = text[..start].to_ascii_lowercase();
     if !scheme.ends_with("-sentinel://") && !scheme.ends_with("-cluster://") {
         return (Cow::Borrowed(text), Vec::new());
     }
-    let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
     let start = text[..end].rfind('@').map_or(start, |at| at + 1);
     let hosts: Vec<&str> = text[start..end].split(',').collect();
     let one = hosts.first().copied().unwrap_or_default();
@@ -276,19 +279,24 @@ fn with_one_host(text: &str) -> (Cow<'_, str>, Vec<&str>) {
 
 /// One of several hosts in a URL.
 fn host_and_port(host: &str, what: &str, default: u16) -> RedisResult<(String, u16)> {
-    let lacks_host = || bad(format_args!("has a {what} without a host"));
     let url = Url::parse(&format!("redis://{host}"));
     let url = url.map_err(|error| bad(format_args!("has a {what} that cannot be read: {error}")))?;
-    let host = match url.host() {
-        None => return Err(lacks_host()),
-        Some(url::Host::Ipv6(address)) => address.to_string(),
-        Some(host) => decode(&host.to_string())?,
-    };
+    let host = host_of(&url)?;
     let is_host_alone = url.path().is_empty() && url.username().is_empty();
     if host.is_empty() || !is_host_alone {
-        return Err(lacks_host());
+        return Err(bad(format_args!("has a {what} without a host")));
     }
     Ok((host, url.port().unwrap_or(default)))
+}
+
+/// Empty if there is none.
+fn host_of(url: &Url) -> RedisResult<String> {
+    match url.host() {
+        None => Ok(String::new()),
+        // Without the brackets around it.
+        Some(url::Host::Ipv6(address)) => Ok(address.to_string()),
+        Some(host) => decode(&host.to_string()),
+    }
 }
 
 fn cluster(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<ConnectionInfo> {
@@ -322,18 +330,10 @@ fn sentinel(url: &Url, hosts: &[&str], tls: Option<bool>) -> RedisResult<Connect
 
 /// `insecure` is for TLS.
 fn tcp(url: &Url, insecure: Option<bool>) -> RedisResult<ConnectionInfo> {
-    let host = match url.host() {
-        None => String::new(),
-        // Without the brackets around it.
-        Some(url::Host::Ipv6(address)) => address.to_string(),
-        Some(host) => decode(&host.to_string())?,
-    };
+    let host = host_of(url)?;
     let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
     let port = url.port().unwrap_or(DEFAULT_PORT);
-    let mut info = ConnectionInfo::new(match insecure {
-        Some(insecure) => ConnectionAddr::TcpTls { host, port, insecure },
-        None => ConnectionAddr::Tcp(host, port),
-    });
+    let mut info = ConnectionInfo::new(ConnectionAddr::tcp(host, port, insecure));
     let path = url.path().trim_matches('/');
     if !path.is_empty() {
         // An `@` in a later part shows that a login ends there, with a password that would be quoted.

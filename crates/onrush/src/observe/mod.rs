@@ -9,9 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::connection::timeout::within;
 use crate::error::{RedisError, RedisResult};
 use crate::values::cmd::Cmd;
-use crate::values::pipeline::Pipeline;
+use crate::values::pipeline::{Pipeline, PipelineResult};
 use crate::values::value::Value;
 
 pub use histogram::Histogram;
@@ -99,37 +100,42 @@ impl fmt::Debug for SharedObserver {
     }
 }
 
-impl SharedObserver {
-    /// Tells how a command ends.
-    pub(crate) async fn time_command(
-        &self,
-        cmd: &Cmd,
-        sent: impl Future<Output = RedisResult<Value>>,
-    ) -> RedisResult<Value> {
-        let started = Instant::now();
-        let reply = sent.await;
+/// Bounds the time of a command, and tells the observer, if there is one, how it ends.
+pub(crate) async fn watched(
+    observer: &Option<SharedObserver>,
+    cmd: &Cmd,
+    sent: impl Future<Output = RedisResult<Value>> + Send,
+) -> RedisResult<Value> {
+    let observer = observer.as_ref().map(|observer| (observer, Instant::now()));
+    let reply = match cmd.timeout {
+        Some(limit) => within(limit, sent).await,
+        None => sent.await,
+    };
+    if let Some((SharedObserver(observer), started)) = observer {
         let mut room = [0; NAME_LEN_MAX];
         let name = word(cmd.args_iter().next().unwrap_or_default(), &mut room);
-        self.0.ended(&Ended { name, commands: 1, took: started.elapsed(), error: reply.as_ref().err() });
-        reply
+        observer.ended(&Ended { name, commands: 1, took: started.elapsed(), error: reply.as_ref().err() });
     }
+    reply
+}
 
-    /// Tells how a pipeline ends.
-    pub(crate) async fn time_pipeline(
-        &self,
-        pipeline: &Pipeline,
-        sent: impl Future<Output = RedisResult<Option<Vec<RedisResult<Value>>>>>,
-    ) -> RedisResult<Option<Vec<RedisResult<Value>>>> {
-        let started = Instant::now();
-        let outcome = sent.await;
+/// Tells the observer, if there is one, how a pipeline ends.
+pub(crate) async fn watched_pipeline(
+    observer: &Option<SharedObserver>,
+    pipeline: &Pipeline,
+    sent: impl Future<Output = PipelineResult> + Send,
+) -> PipelineResult {
+    let observer = observer.as_ref().map(|observer| (observer, Instant::now()));
+    let outcome = sent.await;
+    if let Some((SharedObserver(observer), started)) = observer {
         let error = match &outcome {
             Ok(results) => results.iter().flatten().find_map(|result| result.as_ref().err()),
             Err(error) => Some(error),
         };
         let name = if pipeline.is_atomic() { "TRANSACTION" } else { "PIPELINE" };
-        self.0.ended(&Ended { name, commands: pipeline.len(), took: started.elapsed(), error });
-        outcome
+        observer.ended(&Ended { name, commands: pipeline.len(), took: started.elapsed(), error });
     }
+    outcome
 }
 
 /// A name in capitals, if it is a word.

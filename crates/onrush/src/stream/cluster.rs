@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use crate::cluster::{ClusterConnection, Inner};
-use crate::error::{ErrorKind, RedisError, RedisResult};
+use crate::error::{RedisError, RedisResult};
 use crate::stream::summary::Summary;
 use crate::stream::window::{State, WindowSize};
-use crate::stream::{FromFn, FromIter, FromStream, PART_BYTES_MAX, PART_COMMANDS_MAX, PARTS_PER_TURN, Source};
+use crate::stream::{FromFn, FromIter, FromStream, PARTS_PER_TURN, Source, gather, own_business};
 use crate::values::cmd::Cmd;
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
@@ -173,21 +173,12 @@ impl<'a> ClusterReplies<'a> {
     /// Gathers commands for a part and sends it, if there is room; returns whether it did.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(room) = self.state.room(self.size) else { return false };
-        let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
-        while self.pending.len() < commands && self.pending.bytes_len() < bytes {
-            let Some(source) = &mut self.source else { break };
-            match source.poll_next(cx, &mut self.pending) {
-                Poll::Ready(true) => {}
-                Poll::Ready(false) => self.source = None,
-                Poll::Pending => break,
-            }
-        }
+        gather(&mut self.source, room, cx, &mut self.pending);
         if self.pending.is_empty() {
             return false;
         }
         if self.pending.class().is_own_business() {
-            let text = "a stream takes no commands that block, or depend on or change the state of the connection";
-            self.fail(RedisError::new(ErrorKind::Client, text));
+            self.fail(own_business());
             return true;
         }
         self.begin(cx);
@@ -196,7 +187,7 @@ impl<'a> ClusterReplies<'a> {
 
     fn begin(&mut self, cx: &mut Context<'_>) {
         let pipeline = std::mem::take(&mut self.pending);
-        if (0..pipeline.len()).any(|index| !pipeline.is_idempotent(index)) {
+        if !pipeline.is_all_idempotent() {
             self.repeats.store(false, Ordering::Relaxed);
         }
         let (bytes, count) = (pipeline.bytes_len(), pipeline.len());

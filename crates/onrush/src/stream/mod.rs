@@ -16,7 +16,7 @@ use crate::connection::queue::{Refused, Shared};
 use crate::connection::sink::{Again, Part, Sink};
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::stream::summary::Summary;
-use crate::stream::window::{News, Window, WindowSize};
+use crate::stream::window::{News, Room, Window, WindowSize};
 use crate::values::cmd::Cmd;
 use crate::values::pipeline::Pipeline;
 use crate::values::value::Value;
@@ -38,12 +38,16 @@ struct FromIter<I>(I);
 
 impl<I: Iterator<Item = C>, C: AsRef<Cmd>> Source for FromIter<I> {
     fn poll_next(&mut self, _: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
-        let next = self.0.next();
-        if let Some(command) = &next {
-            out.add_command(command.as_ref());
-        }
-        Poll::Ready(next.is_some())
+        Poll::Ready(add(self.0.next(), out))
     }
+}
+
+/// Adds the next command; whether there is one.
+fn add(next: Option<impl AsRef<Cmd>>, out: &mut Pipeline) -> bool {
+    if let Some(command) = &next {
+        out.add_command(command.as_ref());
+    }
+    next.is_some()
 }
 
 struct FromFn<F>(F);
@@ -59,12 +63,27 @@ struct FromStream<S>(Pin<Box<S>>);
 
 impl<S: Stream<Item = C>, C: AsRef<Cmd>> Source for FromStream<S> {
     fn poll_next(&mut self, cx: &mut Context<'_>, out: &mut Pipeline) -> Poll<bool> {
-        let next = std::task::ready!(self.0.as_mut().poll_next(cx));
-        if let Some(command) = &next {
-            out.add_command(command.as_ref());
-        }
-        Poll::Ready(next.is_some())
+        self.0.as_mut().poll_next(cx).map(|next| add(next, out))
     }
+}
+
+/// Gathers the commands of a part, as many as there is room for. A source that has ended goes.
+fn gather(source: &mut Option<Box<dyn Source + Send + '_>>, room: Room, cx: &mut Context<'_>, pending: &mut Pipeline) {
+    let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
+    while pending.len() < commands && pending.bytes_len() < bytes {
+        let Some(next) = source else { break };
+        match next.poll_next(cx, pending) {
+            Poll::Ready(true) => {}
+            Poll::Ready(false) => *source = None,
+            Poll::Pending => break,
+        }
+    }
+}
+
+/// The error for commands that no stream takes.
+fn own_business() -> RedisError {
+    let text = "a stream takes no commands that block, or depend on or change the state of the connection";
+    RedisError::new(ErrorKind::Client, text)
 }
 
 /// A pipeline of any length, from [`Connection::stream`] and its relatives: a [`Stream`] of replies in the order of the
@@ -287,26 +306,17 @@ impl<'a> Replies<'a> {
             };
             room
         };
-        let (bytes, commands) = (room.bytes.min(PART_BYTES_MAX), room.commands.min(PART_COMMANDS_MAX));
-        while self.pending.len() < commands && self.pending.bytes_len() < bytes {
-            let Some(source) = &mut self.source else { break };
-            match source.poll_next(cx, &mut self.pending) {
-                Poll::Ready(true) => {}
-                Poll::Ready(false) => self.source = None,
-                Poll::Pending => break,
-            }
-        }
+        gather(&mut self.source, room, cx, &mut self.pending);
         true
     }
 
     fn hand_over(&mut self) -> Result<(), Refused> {
         let packed = self.pending.packed();
-        if packed.class().is_own_business() {
-            let text = "a stream takes no commands that block, or depend on or change the state of the connection";
-            self.fail(RedisError::new(ErrorKind::Client, text));
+        if packed.class.is_own_business() {
+            self.fail(own_business());
             return Ok(());
         }
-        let (len, count) = (packed.bytes().len(), packed.count());
+        let (len, count) = (packed.bytes.len(), packed.count);
         {
             let mut state = self.window.state.lock();
             state.bytes += len;
@@ -318,15 +328,15 @@ impl<'a> Replies<'a> {
             answered: 0,
             news: News::default(),
             doubtful: 0,
-            again: self.pending.has_idempotent().then(|| {
+            again: self.pending.some_idempotent.then(|| {
                 let idempotent = (0..count).map(|index| self.pending.is_idempotent(index)).collect();
-                Box::new(Again { bytes: packed.bytes().to_vec(), idempotent, retries_left: self.retries_max })
+                Box::new(Again { bytes: packed.bytes.to_vec(), idempotent, retries_left: self.retries_max })
             }),
-            scripts: self.pending.scripts().to_vec(),
+            scripts: self.pending.scripts.clone(),
             replies: Vec::with_capacity(if self.window.keeps() { count } else { 0 }),
             window: self.window.clone(),
         };
-        let pushed = self.shared.push(packed, false, self.pending.scripts(), Sink::Part(Box::new(part)));
+        let pushed = self.shared.push(packed, false, &self.pending.scripts, Sink::Part(Box::new(part)));
         if pushed.is_err() {
             let mut state = self.window.state.lock();
             state.bytes -= len;
@@ -391,7 +401,7 @@ mod tests {
         const COMMANDS: usize = 50_000;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for keeps in [true, false] {
-            let shared = Arc::new(Shared::new(1 << 20, Outlet::broadcast(), false));
+            let shared = Arc::new(Shared::new(1 << 20, Outlet::default(), false));
             let replies = Replies {
                 shared: shared.clone(),
                 _connection: None,

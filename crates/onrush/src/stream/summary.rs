@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Fate, RedisError, RedisResult};
+use crate::values::value::Value;
 
 /// The result of a stream whose replies are only counted. Commands are named by their index in the stream, counted from
 /// 0.
@@ -37,6 +38,15 @@ impl Summary {
         }
         if self.first_error.as_ref().is_none_or(|(first, _)| index < *first) {
             self.first_error = Some((index, error));
+        }
+    }
+
+    /// Adds the errors among the outcomes of the commands from `first` on.
+    pub(super) fn add_errors(&mut self, first: u64, outcomes: impl IntoIterator<Item = RedisResult<Value>>) {
+        for (index, outcome) in (first..).zip(outcomes) {
+            if let Err(error) = outcome {
+                self.add_error(index, error);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::builder::builder;
 use crate::error::RedisResult;
 use crate::stream::summary::Summary;
 use crate::values::value::Value;
@@ -33,30 +34,20 @@ pub struct WindowSize {
     pub reply_bytes: usize,
 }
 
-impl WindowSize {
-    /// 1 MB and 16,384 commands, 4 MB of replies.
-    pub fn new() -> WindowSize {
-        WindowSize::default()
-    }
+builder! {
+    WindowSize, new: "1 MB and 16,384 commands, 4 MB of replies.";
 
     /// Bytes of commands that are sent, or about to be, and not answered.
-    pub fn set_bytes(mut self, bytes: usize) -> WindowSize {
-        self.bytes = bytes;
-        self
-    }
+    set_bytes(bytes: usize) => bytes = bytes;
 
     /// Commands that are not answered, and replies that are not taken.
-    pub fn set_commands(mut self, commands: usize) -> WindowSize {
-        self.commands = commands;
-        self
-    }
+    set_commands(commands: usize) => commands = commands;
 
     /// Memory of replies that are not taken, or still to come, in bytes.
-    pub fn set_reply_bytes(mut self, bytes: usize) -> WindowSize {
-        self.reply_bytes = bytes;
-        self
-    }
+    set_reply_bytes(bytes: usize) => reply_bytes = bytes;
+}
 
+impl WindowSize {
     /// The same with room for something.
     pub(super) fn at_least_one(self) -> WindowSize {
         WindowSize { bytes: self.bytes.max(1), commands: self.commands.max(1), reply_bytes: self.reply_bytes.max(1) }
@@ -259,11 +250,7 @@ impl State {
             self.replies.extend(results);
             return;
         }
-        for (index, result) in (first..).zip(results) {
-            if let Err(error) = result {
-                self.summary.add_error(index, error);
-            }
-        }
+        self.summary.add_errors(first, results);
     }
 
     /// Only counts the replies that wait to be taken, the last of which is that before command `end`, and begins the
@@ -272,11 +259,7 @@ impl State {
         let replies = std::mem::take(&mut self.replies);
         self.reply_bytes = 0;
         self.summary = Summary { replies: replies.len() as u64, ..Summary::default() };
-        for (index, reply) in (end - replies.len() as u64..).zip(replies) {
-            if let Err(error) = reply {
-                self.summary.add_error(index, error);
-            }
-        }
+        self.summary.add_errors(end - replies.len() as u64, replies);
     }
 
     pub(super) fn take_reply(&mut self) -> Option<RedisResult<Value>> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::builder::builder;
 use crate::commands::options::{options, put, put_if, put_some};
 
 /// How long a stream may be.
@@ -107,23 +108,12 @@ pub struct StreamAddOptions {
     trim: Option<StreamTrimStrategy>,
 }
 
-impl StreamAddOptions {
-    /// No options yet.
-    pub fn new() -> StreamAddOptions {
-        StreamAddOptions::default()
-    }
-
+builder! {
+    StreamAddOptions, new: "No options yet.";
     /// Does not make the stream if it does not exist; then the reply is nil.
-    pub fn nomkstream(mut self) -> StreamAddOptions {
-        self.nomkstream = true;
-        self
-    }
-
+    nomkstream() => nomkstream = true;
     /// Cuts off old entries.
-    pub fn trim(mut self, strategy: impl Into<StreamTrimStrategy>) -> StreamAddOptions {
-        self.trim = Some(strategy.into());
-        self
-    }
+    trim(strategy: impl Into<StreamTrimStrategy>) => trim = Some(strategy.into());
 }
 
 options!(StreamAddOptions: |this, out| {
@@ -139,30 +129,15 @@ pub struct StreamReadOptions {
     noack: bool,
 }
 
-impl StreamReadOptions {
-    /// No options yet.
-    pub fn new() -> StreamReadOptions {
-        StreamReadOptions::default()
-    }
-
+builder! {
+    StreamReadOptions, new: "No options yet.";
     /// At most that many entries of each stream.
-    pub fn count(mut self, count: usize) -> StreamReadOptions {
-        self.count = Some(count);
-        self
-    }
-
+    count(count: usize) => count = Some(count);
     /// How many milliseconds to wait for an entry; 0 is for ever. When the time is over the reply is nil: request an
     /// `Option`.
-    pub fn block(mut self, milliseconds: u64) -> StreamReadOptions {
-        self.block_ms = Some(milliseconds);
-        self
-    }
-
+    block(milliseconds: u64) => block_ms = Some(milliseconds);
     /// Does not make entries pending. For groups.
-    pub fn noack(mut self) -> StreamReadOptions {
-        self.noack = true;
-        self
-    }
+    noack() => noack = true;
 }
 
 options!(StreamReadOptions: |this, out| {
@@ -182,47 +157,20 @@ pub struct StreamClaimOptions {
     last_id: Option<String>,
 }
 
-impl StreamClaimOptions {
-    /// No options yet.
-    pub fn new() -> StreamClaimOptions {
-        StreamClaimOptions::default()
-    }
-
+builder! {
+    StreamClaimOptions, new: "No options yet.";
     /// For how long the entries count as idle.
-    pub fn idle(mut self, idle: Duration) -> StreamClaimOptions {
-        self.idle_ms = Some(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
-        self
-    }
-
+    idle(idle: Duration) => idle_ms = Some(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
     /// The Unix time in milliseconds from which the entries count as idle.
-    pub fn time(mut self, time_ms: u64) -> StreamClaimOptions {
-        self.time_ms = Some(time_ms);
-        self
-    }
-
+    time(time_ms: u64) => time_ms = Some(time_ms);
     /// How often the entries count as delivered.
-    pub fn retry(mut self, count: u64) -> StreamClaimOptions {
-        self.retry = Some(count);
-        self
-    }
-
+    retry(count: u64) => retry = Some(count);
     /// Also makes entries pending that are not pending yet.
-    pub fn with_force(mut self) -> StreamClaimOptions {
-        self.force = true;
-        self
-    }
-
+    with_force() => force = true;
     /// Returns identifiers only.
-    pub fn with_justid(mut self) -> StreamClaimOptions {
-        self.justid = true;
-        self
-    }
-
+    with_justid() => justid = true;
     /// Sets the group's last delivered entry, if this one is later.
-    pub fn with_lastid(mut self, id: impl Into<String>) -> StreamClaimOptions {
-        self.last_id = Some(id.into());
-        self
-    }
+    with_lastid(id: impl Into<String>) => last_id = Some(id.into());
 }
 
 options!(StreamClaimOptions: |this, out| {
@@ -241,23 +189,12 @@ pub struct StreamAutoClaimOptions {
     justid: bool,
 }
 
-impl StreamAutoClaimOptions {
-    /// No options yet.
-    pub fn new() -> StreamAutoClaimOptions {
-        StreamAutoClaimOptions::default()
-    }
-
+builder! {
+    StreamAutoClaimOptions, new: "No options yet.";
     /// Most entries to claim.
-    pub fn count(mut self, count: usize) -> StreamAutoClaimOptions {
-        self.count = Some(count);
-        self
-    }
-
+    count(count: usize) => count = Some(count);
     /// Returns identifiers only.
-    pub fn with_justid(mut self) -> StreamAutoClaimOptions {
-        self.justid = true;
-        self
-    }
+    with_justid() => justid = true;
 }
 
 options!(StreamAutoClaimOptions: |this, out| {

@@ -145,35 +145,22 @@ impl ToRedisArgs for bool {
     }
 }
 
-impl ToRedisArgs for str {
-    #[inline]
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        out.write_arg(self.as_bytes());
-    }
-}
-
-impl ToRedisArgs for String {
-    #[inline]
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        out.write_arg(self.as_bytes());
-    }
-}
-
 macro_rules! bytes {
     ($($kind:ty)*) => {$(
         impl ToRedisArgs for $kind {
+            #[inline]
             fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-                out.write_arg(self);
+                out.write_arg(self.as_ref());
             }
         }
     )*};
 }
 
-bytes!(bytes::Bytes bytes::BytesMut);
+bytes!(str String bytes::Bytes bytes::BytesMut);
 
 macro_rules! deref {
-    ($($kind:ty),*) => {$(
-        impl<T: ToRedisArgs + ?Sized> ToRedisArgs for $kind {
+    ($([$($more:tt)*] $kind:ty;)*) => {$(
+        impl<T: ToRedisArgs + $($more)* ?Sized> ToRedisArgs for $kind {
             #[inline]
             fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
                 (**self).write_redis_args(out);
@@ -186,16 +173,13 @@ macro_rules! deref {
     )*};
 }
 
-deref!(&T, &mut T, Box<T>, Arc<T>, Rc<T>);
-
-impl<T: ToRedisArgs + ToOwned + ?Sized> ToRedisArgs for Cow<'_, T> {
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        (**self).write_redis_args(out);
-    }
-
-    fn num_of_args(&self) -> usize {
-        (**self).num_of_args()
-    }
+deref! {
+    [] &T;
+    [] &mut T;
+    [] Box<T>;
+    [] Arc<T>;
+    [] Rc<T>;
+    [ToOwned +] Cow<'_, T>;
 }
 
 impl<T: ToRedisArgs> ToRedisArgs for Option<T> {
@@ -210,37 +194,25 @@ impl<T: ToRedisArgs> ToRedisArgs for Option<T> {
     }
 }
 
-impl<T: ToRedisArgs> ToRedisArgs for [T] {
-    #[inline]
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        T::write_slice(self, out);
-    }
+macro_rules! slices {
+    ($([$($params:tt)*] $kind:ty;)*) => {$(
+        impl<T: ToRedisArgs, $($params)*> ToRedisArgs for $kind {
+            #[inline]
+            fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
+                T::write_slice(self, out);
+            }
 
-    fn num_of_args(&self) -> usize {
-        T::num_of_slice(self)
-    }
+            fn num_of_args(&self) -> usize {
+                T::num_of_slice(self)
+            }
+        }
+    )*};
 }
 
-impl<T: ToRedisArgs, const N: usize> ToRedisArgs for [T; N] {
-    #[inline]
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        T::write_slice(self, out);
-    }
-
-    fn num_of_args(&self) -> usize {
-        T::num_of_slice(self)
-    }
-}
-
-impl<T: ToRedisArgs> ToRedisArgs for Vec<T> {
-    #[inline]
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        T::write_slice(self, out);
-    }
-
-    fn num_of_args(&self) -> usize {
-        T::num_of_slice(self)
-    }
+slices! {
+    [] [T];
+    [const N: usize] [T; N];
+    [] Vec<T>;
 }
 
 macro_rules! collections {

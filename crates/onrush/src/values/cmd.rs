@@ -23,22 +23,16 @@ pub(crate) enum Caching {
 /// A command with its arguments, already in the form that goes over the wire: one allocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cmd {
-    encoder: Encoder,
-    class: Class,
-    idempotent: bool,
-    caching: Caching,
-    limits: Limits,
-}
-
-/// What a command sets in place of its connection's options.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub(crate) struct Limits {
-    pub timeout: Option<Duration>,
-    pub retries_max: Option<u32>,
+    pub(crate) encoder: Encoder,
+    /// By the name alone: [`Class::UNKNOWN`] when the arguments decide.
+    pub(crate) class: Class,
+    pub(crate) terms: Terms,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) caching: Caching,
 }
 
 /// Whether, and how often, a command may be sent again.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) struct Terms {
     /// Also if it may have been executed.
     pub idempotent: bool,
@@ -84,7 +78,7 @@ impl Cmd {
     }
 
     fn over(encoder: Encoder) -> Cmd {
-        Cmd { encoder, class: Class::EMPTY, idempotent: false, caching: Caching::Default, limits: Limits::default() }
+        Cmd { encoder, class: Class::EMPTY, terms: Terms::default(), timeout: None, caching: Caching::Default }
     }
 
     /// Adds an argument, or as many as the value gives.
@@ -103,20 +97,20 @@ impl Cmd {
     /// Marks the command as harmless to execute twice: it is sent again after a disconnect that leaves its fate
     /// unknown.
     pub fn idempotent(&mut self) -> &mut Cmd {
-        self.idempotent = true;
+        self.terms.idempotent = true;
         self
     }
 
     /// Whether it is marked as harmless to execute twice.
     pub fn is_idempotent(&self) -> bool {
-        self.idempotent
+        self.terms.idempotent
     }
 
     /// How long the command may take, all its attempts and waits included. As by
     /// [`Connection::with_timeout`](crate::Connection::with_timeout), it is not taken back when the time is over. In
     /// pipelines and streams this changes nothing.
     pub fn timeout(&mut self, timeout: Duration) -> &mut Cmd {
-        self.limits.timeout = Some(timeout);
+        self.timeout = Some(timeout);
         self
     }
 
@@ -124,7 +118,7 @@ impl Cmd {
     /// [`ConnectionConfig::set_retries_max`](crate::ConnectionConfig::set_retries_max); 0 for never. In pipelines and
     /// streams this changes nothing.
     pub fn retries_max(&mut self, retries: u32) -> &mut Cmd {
-        self.limits.retries_max = Some(retries);
+        self.terms.retries_max = Some(retries);
         self
     }
 
@@ -139,18 +133,6 @@ impl Cmd {
     pub fn uncached(&mut self) -> &mut Cmd {
         self.caching = Caching::Never;
         self
-    }
-
-    pub(crate) fn caching(&self) -> Caching {
-        self.caching
-    }
-
-    pub(crate) fn time_limit(&self) -> Option<Duration> {
-        self.limits.timeout
-    }
-
-    pub(crate) fn terms(&self) -> Terms {
-        Terms { idempotent: self.idempotent, retries_max: self.limits.retries_max }
     }
 
     /// The arguments so far, the name first. Linear in the length of the command.
@@ -189,16 +171,6 @@ impl Cmd {
         (starts.len() == 1).then(|| Cmd { class, ..Cmd::over(encoder) })
     }
 
-    pub(crate) fn encoder(&self) -> &Encoder {
-        &self.encoder
-    }
-
-    /// The class by the name alone: [`Class::UNKNOWN`] when the arguments decide.
-    #[inline]
-    pub(crate) fn class_by_name(&self) -> Class {
-        self.class
-    }
-
     #[inline]
     pub(crate) fn packed(&self) -> Packed<'_> {
         let class = if self.class.is_unknown() { Class::of_command(self.encoder.bytes()) } else { self.class };
@@ -222,10 +194,10 @@ mod tests {
 
     #[test]
     fn the_class_is_that_of_the_first_argument() {
-        assert_eq!(cmd("SET").packed().class(), Class::PLAIN);
-        assert_eq!(Cmd::new().arg(("subscribe", "c")).packed().class(), Class::UNPAIRED);
-        assert_eq!(Cmd::new().arg(None::<i32>).arg("WATCH").packed().class(), Class::WATCHES);
-        assert_eq!(Cmd::new().arg(None::<i32>).packed().class(), Class::EMPTY);
-        assert_eq!(cmd("CLIENT").arg("REPLY").arg("OFF").packed().class(), Class::UNPAIRED);
+        assert_eq!(cmd("SET").packed().class, Class::PLAIN);
+        assert_eq!(Cmd::new().arg(("subscribe", "c")).packed().class, Class::UNPAIRED);
+        assert_eq!(Cmd::new().arg(None::<i32>).arg("WATCH").packed().class, Class::WATCHES);
+        assert_eq!(Cmd::new().arg(None::<i32>).packed().class, Class::EMPTY);
+        assert_eq!(cmd("CLIENT").arg("REPLY").arg("OFF").packed().class, Class::UNPAIRED);
     }
 }

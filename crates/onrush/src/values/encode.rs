@@ -186,6 +186,13 @@ pub(crate) fn command(args: &[&[u8]], out: &mut Vec<u8>) {
     *out = encoder.bytes;
 }
 
+/// The same as bytes of their own.
+pub(crate) fn encoded(args: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    command(args, &mut out);
+    out
+}
+
 /// The arguments of the first command in encoded bytes.
 pub(crate) fn args_of(encoded: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut left, mut at) = number_at(encoded, 0).unwrap_or((0, 0));

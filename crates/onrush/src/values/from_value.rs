@@ -230,28 +230,21 @@ fn pairs<K: FromRedisValue, V: FromRedisValue>(value: Value) -> RedisResult<Vec<
     pairs.into_iter().map(|(key, value)| Ok((K::from_redis_value(key)?, V::from_redis_value(value)?))).collect()
 }
 
-impl<K: FromRedisValue + Eq + Hash, V: FromRedisValue, S: BuildHasher + Default> FromRedisValue for HashMap<K, V, S> {
-    fn from_redis_value(value: Value) -> RedisResult<Self> {
-        Ok(pairs(value)?.into_iter().collect())
-    }
+macro_rules! collections {
+    ($([$($params:tt)*] $kind:ty = $items:path;)*) => {$(
+        impl<$($params)*> FromRedisValue for $kind {
+            fn from_redis_value(value: Value) -> RedisResult<Self> {
+                Ok($items(value)?.into_iter().collect())
+            }
+        }
+    )*};
 }
 
-impl<K: FromRedisValue + Ord, V: FromRedisValue> FromRedisValue for BTreeMap<K, V> {
-    fn from_redis_value(value: Value) -> RedisResult<Self> {
-        Ok(pairs(value)?.into_iter().collect())
-    }
-}
-
-impl<T: FromRedisValue + Eq + Hash, S: BuildHasher + Default> FromRedisValue for HashSet<T, S> {
-    fn from_redis_value(value: Value) -> RedisResult<Self> {
-        Ok(Vec::from_redis_value(value)?.into_iter().collect())
-    }
-}
-
-impl<T: FromRedisValue + Ord> FromRedisValue for BTreeSet<T> {
-    fn from_redis_value(value: Value) -> RedisResult<Self> {
-        Ok(Vec::from_redis_value(value)?.into_iter().collect())
-    }
+collections! {
+    [K: FromRedisValue + Eq + Hash, V: FromRedisValue, S: BuildHasher + Default] HashMap<K, V, S> = pairs;
+    [K: FromRedisValue + Ord, V: FromRedisValue] BTreeMap<K, V> = pairs;
+    [T: FromRedisValue + Eq + Hash, S: BuildHasher + Default] HashSet<T, S> = Vec::from_redis_value;
+    [T: FromRedisValue + Ord] BTreeSet<T> = Vec::from_redis_value;
 }
 
 macro_rules! tuples {

@@ -21,10 +21,13 @@ pub struct Pipeline {
     marks: Vec<Mark>,
     atomic: bool,
     /// Whether any command is marked as harmless to execute twice.
-    some_idempotent: bool,
+    pub(crate) some_idempotent: bool,
     class: Class,
-    scripts: Vec<Script>,
+    pub(crate) scripts: Vec<Script>,
 }
+
+/// One result for each command; none for a transaction that a WATCH has stopped.
+pub(crate) type PipelineResult = RedisResult<Option<Vec<RedisResult<Value>>>>;
 
 /// Where a command starts, and flags in the highest bits.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,9 @@ struct Mark(u64);
 const IGNORED: u64 = 1 << 63;
 const IDEMPOTENT: u64 = 1 << 62;
 const UNCACHED: u64 = 1 << 61;
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Mark {
     fn start(self) -> usize {
@@ -85,12 +91,11 @@ impl Pipeline {
     pub fn add_command(&mut self, cmd: &Cmd) -> &mut Pipeline {
         let idempotent = if cmd.is_idempotent() { IDEMPOTENT } else { 0 };
         self.some_idempotent |= cmd.is_idempotent();
-        let uncached = if cmd.caching() == Caching::Never { UNCACHED } else { 0 };
+        let uncached = if cmd.caching == Caching::Never { UNCACHED } else { 0 };
         self.marks.push(Mark(self.encoder.len() as u64 | idempotent | uncached));
-        self.encoder.append_last(cmd.encoder());
+        self.encoder.append_last(&cmd.encoder);
         // A command without a name may still get one from `arg`.
-        let class = cmd.class_by_name();
-        self.class = self.class.and(if class == Class::EMPTY { Class::UNKNOWN } else { class });
+        self.class = self.class.and(if cmd.class == Class::EMPTY { Class::UNKNOWN } else { cmd.class });
         self
     }
 
@@ -102,16 +107,11 @@ impl Pipeline {
         self.class = self.class.and(Class::of_command(encoded));
     }
 
-    /// Loads the scripts of another pipeline.
-    pub(crate) fn take_scripts(&mut self, other: &Pipeline) {
-        self.scripts.clone_from(&other.scripts);
-    }
-
     /// Adds a call of a script; the pipeline loads the script first on a connection that has not done so.
     pub fn invoke_script(&mut self, invocation: &ScriptInvocation<'_>) -> &mut Pipeline {
         self.add_command(&invocation.command());
-        if !self.scripts.contains(invocation.script()) {
-            self.scripts.push(invocation.script().clone());
+        if !self.scripts.contains(invocation.script) {
+            self.scripts.push(invocation.script.clone());
         }
         self
     }
@@ -235,18 +235,22 @@ impl Pipeline {
     /// The same for a transaction: the commands between MULTI and EXEC.
     #[cfg(any(test, feature = "redis-compat"))]
     pub(crate) fn foreign_transaction(bytes: &[u8], count: usize) -> Option<Pipeline> {
-        const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-        const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
         let inner = bytes.strip_prefix(MULTI)?.strip_suffix(EXEC)?;
         Some(Pipeline { atomic: true, ..Pipeline::foreign(inner.to_vec(), count)? })
     }
 
-    pub(crate) fn bytes_len(&self) -> usize {
-        self.encoder.len()
+    /// The bytes of it as a transaction.
+    pub(crate) fn framed(&self) -> Vec<u8> {
+        [MULTI, self.encoder.bytes(), EXEC].concat()
     }
 
-    pub(crate) fn scripts(&self) -> &[Script] {
-        &self.scripts
+    /// Whether all commands are marked as harmless to execute twice.
+    pub(crate) fn is_all_idempotent(&self) -> bool {
+        (0..self.len()).all(|index| self.is_idempotent(index))
+    }
+
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.encoder.len()
     }
 
     /// The class of all commands. Linear in the length of the pipeline when the names alone do not tell.
@@ -273,11 +277,6 @@ impl Pipeline {
 
     pub(crate) fn is_idempotent(&self, index: usize) -> bool {
         self.marks[index].0 & IDEMPOTENT != 0
-    }
-
-    /// Whether any command is marked as harmless to execute twice.
-    pub(crate) fn has_idempotent(&self) -> bool {
-        self.some_idempotent
     }
 
     /// Whether the server must answer a command, whatever is cached.

@@ -148,16 +148,6 @@ impl PushKind {
         self.is_message() || matches!(self, PushKind::Invalidate | PushKind::Other(_))
     }
 
-    /// The kind that confirms the end of a subscription, for the kind that confirms its beginning.
-    pub(crate) fn end(&self) -> Option<PushKind> {
-        match self {
-            PushKind::Subscribe => Some(PushKind::Unsubscribe),
-            PushKind::PSubscribe => Some(PushKind::PUnsubscribe),
-            PushKind::SSubscribe => Some(PushKind::SUnsubscribe),
-            _ => None,
-        }
-    }
-
     /// Whether it carries a published message.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self, PushKind::Message | PushKind::PMessage | PushKind::SMessage)
@@ -208,10 +198,7 @@ impl Value {
             Value::Map(pairs) => Ok(pairs),
             Value::Nil => Ok(Vec::new()),
             Value::Attribute(attribute) => attribute.data.into_map(),
-            Value::Array(items) if items.len() % 2 == 0 => {
-                let mut items = items.into_iter();
-                Ok(std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect())
-            }
+            Value::Array(items) if items.len() % 2 == 0 => Ok(pairs(items)),
             other => Err(other),
         }
     }
@@ -359,6 +346,12 @@ impl Value {
         }
         out.write_str("]")
     }
+}
+
+/// Every two values as a pair.
+pub(crate) fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
 }
 
 /// How many characters of a value an error shows.
