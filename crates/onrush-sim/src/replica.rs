@@ -261,6 +261,7 @@ pub struct Replica {
     /// The data.
     pub engine: &'static Engine,
     follower: Option<Follower>,
+    /// Without it, what has come of a command is lost.
     link: Option<Link>,
     restarts: usize,
     /// Whether it stays apart until the round is over.
