@@ -40,6 +40,12 @@ impl NodeId {
     }
 }
 
+impl Default for NodeId {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl FromStr for NodeId {
     type Err = NoNodeId;
 

@@ -115,26 +115,17 @@ impl NodesConf {
             }
         }
         let expected = "vars currentEpoch <number> lastVoteEpoch <number>";
-        let Vars { current_epoch, last_vote_epoch, predecessor, orphaned, unclaimed } =
-            found.ok_or(ConfError { line: nodes.len() + 1, expected })?;
-        Ok(Self { nodes, current_epoch, last_vote_epoch, predecessor, orphaned, unclaimed })
+        let found = found.ok_or(ConfError { line: nodes.len() + 1, expected })?;
+        Ok(Self { nodes, ..found })
     }
 }
 
-struct Vars {
-    current_epoch: u64,
-    last_vote_epoch: u64,
-    predecessor: Option<NodeId>,
-    orphaned: Vec<SlotSet>,
-    unclaimed: SlotSet,
-}
-
-/// Names with values. What other names say is for others, as in redis-server.
-fn parse_vars(vars: &str) -> Option<Vars> {
+fn parse_vars(vars: &str) -> Option<NodesConf> {
     let words: Vec<&str> = vars.split_ascii_whitespace().collect();
     let (pairs, []) = words.as_chunks::<2>() else { return None };
     let value = |wanted| pairs.iter().find_map(|[name, value]| (*name == wanted).then_some(*value));
-    Some(Vars {
+    Some(NodesConf {
+        nodes: Vec::new(),
         current_epoch: value("currentEpoch")?.parse().ok()?,
         last_vote_epoch: value("lastVoteEpoch")?.parse().ok()?,
         predecessor: value(PREDECESSOR).map(str::parse).transpose().ok()?,

@@ -9,34 +9,30 @@ const WRONG_ARGUMENTS: &str = "ERR wrong number or type of arguments";
 
 /// `redis.error_reply`
 pub(crate) fn error_reply(stack: &Stack<'_>) -> Outcome {
-    let Some(text) = one_string(stack) else {
-        stack.push_error_table(WRONG_ARGUMENTS.as_bytes());
-        return Ok(1);
-    };
-    // The text begins with its code; a text without a code gets ERR.
-    let message = match text.strip_prefix(b"-") {
-        Some(rest) => rest.to_vec(),
-        None if text.contains(&b' ') => text.to_vec(),
-        None => [b"ERR ", text].concat(),
-    };
-    stack.push_error_table(&message);
-    Ok(1)
+    with_string(stack, |text| {
+        // The text begins with its code; a text without a code gets ERR.
+        let message = match text.strip_prefix(b"-") {
+            Some(rest) => rest.to_vec(),
+            None if text.contains(&b' ') => text.to_vec(),
+            None => [b"ERR ", text].concat(),
+        };
+        stack.push_error_table(&message);
+    })
 }
 
 /// `redis.status_reply`
 pub(crate) fn status_reply(stack: &Stack<'_>) -> Outcome {
-    let Some(text) = one_string(stack) else {
-        stack.push_error_table(WRONG_ARGUMENTS.as_bytes());
-        return Ok(1);
-    };
-    stack.push_table(0, 1);
-    stack.push_bytes(text);
-    stack.set_field(-2, "ok");
-    Ok(1)
+    with_string(stack, |text| stack.push_text_table("ok", text))
 }
 
-fn one_string<'s>(stack: &Stack<'s>) -> Option<&'s [u8]> {
-    if stack.top() == 1 { stack.bytes(1) } else { None }
+/// Has a table made of the only argument. If that is no string, there is one with an error instead.
+fn with_string(stack: &Stack<'_>, push_table: impl FnOnce(&[u8])) -> Outcome {
+    let text = if stack.top() == 1 { stack.bytes(1) } else { None };
+    match text {
+        Some(text) => push_table(text),
+        None => stack.push_error_table(WRONG_ARGUMENTS.as_bytes()),
+    }
+    Ok(1)
 }
 
 /// Bytes that are hashed between two looks at the clock.
@@ -44,9 +40,7 @@ const PART_LEN: usize = 64 * 1024;
 
 /// `redis.sha1hex`
 pub(crate) fn sha1hex(stack: &Stack<'_>) -> Outcome {
-    if stack.top() != 1 {
-        return Err(stack.raise_table("ERR wrong number of arguments"));
-    }
+    stack.refuse_if(stack.top() != 1, "ERR wrong number of arguments")?;
     let text = stack.text(1).unwrap_or_default();
     let mut sha = Sha1::default();
     for part in text.chunks(PART_LEN) {
@@ -63,12 +57,8 @@ const LOGGED_LEN_MAX: usize = 16 * 1024;
 /// `redis.log`
 pub(crate) fn log(stack: &Stack<'_>) -> Outcome {
     let count = stack.top();
-    if count < 2 {
-        return Err(stack.raise_table("ERR redis.log() requires two arguments or more."));
-    }
-    if stack.number(1).is_none() {
-        return Err(stack.raise_table("ERR First argument must be a number (log level)."));
-    }
+    stack.refuse_if(count < 2, "ERR redis.log() requires two arguments or more.")?;
+    stack.refuse_if(stack.number(1).is_none(), "ERR First argument must be a number (log level).")?;
     let level = match stack.number(1).map(to_integer) {
         Some(0) => LogLevel::Debug,
         Some(1) => LogLevel::Verbose,
@@ -91,22 +81,16 @@ pub(crate) fn log(stack: &Stack<'_>) -> Outcome {
 
 /// `redis.setresp`
 pub(crate) fn setresp(stack: &Stack<'_>) -> Outcome {
-    if stack.top() != 1 {
-        return Err(stack.raise_table("ERR redis.setresp() requires one argument."));
-    }
+    stack.refuse_if(stack.top() != 1, "ERR redis.setresp() requires one argument.")?;
     let version = stack.number(1).unwrap_or_default();
-    if version != 2.0 && version != 3.0 {
-        return Err(stack.raise_table("ERR RESP version must be 2 or 3."));
-    }
+    stack.refuse_if(version != 2.0 && version != 3.0, "ERR RESP version must be 2 or 3.")?;
     stack.world().is_resp3.set(version == 3.0);
     Ok(0)
 }
 
 /// `redis.set_repl`
 pub(crate) fn set_repl(stack: &Stack<'_>) -> Outcome {
-    if stack.top() != 1 {
-        return Err(stack.raise_table("ERR redis.set_repl() requires one argument."));
-    }
+    stack.refuse_if(stack.top() != 1, "ERR redis.set_repl() requires one argument.")?;
     match stack.number(1).map(to_integer) {
         Some(flags @ 0..=3) => stack.host(|host| host.set_replication(flags as u8)),
         _ => {
@@ -140,12 +124,10 @@ pub(crate) fn handle_error(stack: &Stack<'_>) -> Outcome {
     if stack.kind(1) != Kind::Table {
         let message = describe(stack);
         stack.push_table(0, 3);
-        stack.push_bytes(&message);
-        stack.set_field(-2, "err");
+        stack.set_text("err", &message);
     }
     if let Some((source, line)) = stack.place_of_error() {
-        stack.push_bytes(&source);
-        stack.set_field(-2, "source");
+        stack.set_text("source", &source);
         stack.push_number(f64::from(line));
         stack.set_field(-2, "line");
     }

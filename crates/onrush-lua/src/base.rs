@@ -13,26 +13,34 @@ pub(crate) fn pcall(stack: &Stack<'_>) -> Outcome {
         return Ok(1);
     }
     let called = stack.call(count - 1, None);
-    make_space(stack)?;
-    stack.check_aborted()?;
-    match called {
-        Ok(()) => stack.push_boolean(true),
-        Err(Raised) => {
-            unwrap_error(stack);
-            stack.push_boolean(false);
-        }
+    end_call(stack)?;
+    if called.is_err() {
+        unwrap_error(stack);
     }
+    stack.push_boolean(called.is_ok());
     stack.insert(1);
     Ok(stack.top() as usize)
 }
 
-/// A call may have filled the stack with its results.
-fn make_space(stack: &Stack<'_>) -> Result<(), Raised> {
+/// A call may have filled the stack with its results, or the script was ended from outside meanwhile.
+fn end_call(stack: &Stack<'_>) -> Result<(), Raised> {
     if stack.has_space(SLOTS) {
-        return Ok(());
+        return stack.check_aborted();
     }
     stack.set_top(0);
     Err(stack.raise_plain("stack overflow"))
+}
+
+/// # Errors
+/// The first argument is no table.
+fn check_table(stack: &Stack<'_>) -> Result<(), Raised> {
+    if stack.kind(1) == Kind::Table { Ok(()) } else { Err(stack.wrong_type(1, "table")) }
+}
+
+/// # Errors
+/// Argument `nth` is missing.
+fn check_any(stack: &Stack<'_>, nth: i32) -> Result<(), Raised> {
+    stack.refuse_argument_if(stack.kind(nth) == Kind::None, nth, "value expected")
 }
 
 /// Replaces an error table on top by its `err`.
@@ -49,15 +57,12 @@ fn unwrap_error(stack: &Stack<'_>) {
 
 /// `xpcall`
 pub(crate) fn xpcall(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(2) == Kind::None {
-        return Err(stack.bad_argument(2, "value expected"));
-    }
+    check_any(stack, 2)?;
     stack.set_top(2);
     stack.push_closure(handle_error, 1);
     stack.insert(1);
     let called = stack.call(0, Some(1));
-    make_space(stack)?;
-    stack.check_aborted()?;
+    end_call(stack)?;
     stack.push_boolean(called.is_ok());
     stack.insert(2);
     Ok(stack.top() as usize - 1)
@@ -82,26 +87,21 @@ fn handle_error(stack: &Stack<'_>) -> Outcome {
 
 /// `coroutine.resume`, over Lua's own (its upvalue): a script that was ended from outside ends in all of its coroutines.
 pub(crate) fn resume(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Thread {
-        return Err(stack.bad_argument(1, "coroutine expected"));
-    }
+    stack.refuse_argument_if(stack.kind(1) != Kind::Thread, 1, "coroutine expected")?;
     let count = stack.top();
     stack.push_value(Stack::upvalue(1));
     stack.insert(1);
     let called = stack.call(count, None);
-    make_space(stack)?;
-    stack.check_aborted()?;
+    end_call(stack)?;
     called.map(|()| stack.top() as usize)
 }
 
 /// `loadstring`
 pub(crate) fn loadstring(stack: &Stack<'_>) -> Outcome {
     let code = stack.check_text(1)?;
-    let name = match stack.kind(2) {
-        Kind::None | Kind::Nil => code,
-        _ => stack.check_text(2)?,
-    };
-    compile(stack, code, name)
+    let name = if stack.is_given(2) { stack.check_text(2)? } else { code };
+    let compiled = stack.compile(code, &c_name(name));
+    function_or_message(stack, compiled)
 }
 
 /// `load`
@@ -109,17 +109,10 @@ pub(crate) fn load(stack: &Stack<'_>) -> Outcome {
     if stack.kind(1) != Kind::Function {
         return Err(stack.wrong_type(1, "function"));
     }
-    let name: &[u8] = match stack.kind(2) {
-        Kind::None | Kind::Nil => b"=(load)",
-        _ => stack.check_text(2)?,
-    };
+    let name = if stack.is_given(2) { stack.check_text(2)? } else { &b"=(load)"[..] };
     stack.set_top(1);
     let compiled = stack.compile_from(1, &c_name(name));
-    stack.check_aborted()?;
-    match compiled {
-        Ok(()) => Ok(1),
-        Err(Raised) => nil_and_message(stack),
-    }
+    function_or_message(stack, compiled)
 }
 
 /// A name is a C string, which ends at a NUL.
@@ -127,17 +120,12 @@ fn c_name(name: &[u8]) -> CString {
     CString::new(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).unwrap_or_default()
 }
 
-fn compile(stack: &Stack<'_>, code: &[u8], name: &[u8]) -> Outcome {
-    let compiled = stack.compile(code, &c_name(name));
+/// Returns the function on top, or nil and the message there.
+fn function_or_message(stack: &Stack<'_>, compiled: Result<(), Raised>) -> Outcome {
     stack.check_aborted()?;
-    match compiled {
-        Ok(()) => Ok(1),
-        Err(Raised) => nil_and_message(stack),
+    if compiled.is_ok() {
+        return Ok(1);
     }
-}
-
-/// Returns nil and the message on top.
-fn nil_and_message(stack: &Stack<'_>) -> Outcome {
     stack.push_nil();
     stack.insert(-2);
     Ok(2)
@@ -145,12 +133,8 @@ fn nil_and_message(stack: &Stack<'_>) -> Outcome {
 
 /// `setmetatable`
 pub(crate) fn setmetatable(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
-    if !matches!(stack.kind(2), Kind::Table | Kind::Nil) {
-        return Err(stack.bad_argument(2, "nil or table expected"));
-    }
+    check_table(stack)?;
+    stack.refuse_argument_if(!matches!(stack.kind(2), Kind::Table | Kind::Nil), 2, "nil or table expected")?;
     refuse_read_only(stack)?;
     if stack.get_metatable(1) {
         if stack.get_field(TOP, "__metatable") != Kind::Nil {
@@ -165,28 +149,18 @@ pub(crate) fn setmetatable(stack: &Stack<'_>) -> Outcome {
 
 /// `getmetatable`: for a table that scripts cannot change it returns another metatable than the real one.
 pub(crate) fn getmetatable(stack: &Stack<'_>) -> Outcome {
-    let world = stack.world();
-    match stack.kind(1) {
-        Kind::None => return Err(stack.bad_argument(1, "value expected")),
-        Kind::String => match world.string_metatable.get() {
-            Some(shown) => stack.push_kept(shown),
-            None => stack.push_nil(),
-        },
-        Kind::Table => {
-            if let Some(shown) = shown_metatable(stack, 1) {
-                match shown {
-                    Some(shown) => stack.push_kept(shown),
-                    None => stack.push_nil(),
-                }
-                return Ok(1);
-            }
-            if !stack.get_metatable(1) {
-                stack.push_nil();
-            } else if stack.get_field(TOP, "__metatable") == Kind::Nil {
-                stack.pop(1);
-            }
-        }
-        _ => stack.push_nil(),
+    check_any(stack, 1)?;
+    let shown = match stack.kind(1) {
+        Kind::String => Some(stack.world().string_metatable.get()),
+        Kind::Table => shown_metatable(stack, 1),
+        _ => Some(None),
+    };
+    match shown {
+        Some(Some(shown)) => stack.push_kept(shown),
+        Some(None) => stack.push_nil(),
+        None if !stack.get_metatable(1) => stack.push_nil(),
+        None if stack.get_field(TOP, "__metatable") == Kind::Nil => stack.pop(1),
+        None => {}
     }
     Ok(1)
 }
@@ -202,14 +176,9 @@ fn refuse_read_only(stack: &Stack<'_>) -> Result<(), Raised> {
 
 /// `rawset`
 pub(crate) fn rawset(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
-    for nth in 2..=3 {
-        if stack.kind(nth) == Kind::None {
-            return Err(stack.bad_argument(nth, "value expected"));
-        }
-    }
+    check_table(stack)?;
+    check_any(stack, 2)?;
+    check_any(stack, 3)?;
     refuse_read_only(stack)?;
     match stack.kind(2) {
         Kind::Nil => return Err(stack.raise_plain("table index is nil")),
@@ -223,12 +192,8 @@ pub(crate) fn rawset(stack: &Stack<'_>) -> Outcome {
 
 /// `rawget`
 pub(crate) fn rawget(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
-    if stack.kind(2) == Kind::None {
-        return Err(stack.bad_argument(2, "value expected"));
-    }
+    check_table(stack)?;
+    check_any(stack, 2)?;
     stack.set_top(2);
     push_table_itself(stack);
     stack.insert(-2);
@@ -246,9 +211,7 @@ fn push_table_itself(stack: &Stack<'_>) {
 
 /// `next`
 pub(crate) fn next(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
+    check_table(stack)?;
     stack.set_top(2);
     push_table_itself(stack);
     // Lua's own raises an error for a key that the table does not have.
@@ -267,9 +230,7 @@ fn push_plain_next(stack: &Stack<'_>) -> Result<(), Raised> {
 
 /// `pairs`
 pub(crate) fn pairs(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
+    check_table(stack)?;
     push_plain_next(stack)?;
     if real_table(stack, 1).is_some() {
         stack.pop(1);
@@ -282,9 +243,7 @@ pub(crate) fn pairs(stack: &Stack<'_>) -> Outcome {
 
 /// `table.insert`
 pub(crate) fn insert(stack: &Stack<'_>) -> Outcome {
-    if stack.kind(1) != Kind::Table {
-        return Err(stack.wrong_type(1, "table"));
-    }
+    check_table(stack)?;
     refuse_read_only(stack)?;
     let mut end = stack.len(1) as i32 + 1;
     let at = match stack.top() {
@@ -310,14 +269,8 @@ const COLLECTED_KB: i32 = 256;
 
 /// `collectgarbage`: a script can read figures and collect, but cannot set anything that outlives it.
 pub(crate) fn collectgarbage(stack: &Stack<'_>) -> Outcome {
-    let option: &[u8] = match stack.kind(1) {
-        Kind::None | Kind::Nil => b"collect",
-        _ => stack.check_text(1)?,
-    };
-    let size = match stack.kind(2) {
-        Kind::None | Kind::Nil => 0,
-        _ => stack.check_number(2)? as i32,
-    };
+    let option = if stack.is_given(1) { stack.check_text(1)? } else { &b"collect"[..] };
+    let size = if stack.is_given(2) { stack.check_number(2)? as i32 } else { 0 };
     match option {
         b"count" => stack.push_number(stack.heap().used_bytes() as f64 / 1024.0),
         b"collect" => {
@@ -352,16 +305,12 @@ pub(crate) fn random(stack: &Stack<'_>) -> Outcome {
         0 => share,
         1 => {
             let upper = stack.check_number(1)?.trunc();
-            if upper < 1.0 {
-                return Err(stack.bad_argument(1, "interval is empty"));
-            }
+            stack.refuse_argument_if(upper < 1.0, 1, "interval is empty")?;
             (share * upper).floor() + 1.0
         }
         2 => {
             let (lower, upper) = (stack.check_number(1)?.trunc(), stack.check_number(2)?.trunc());
-            if lower > upper {
-                return Err(stack.bad_argument(2, "interval is empty"));
-            }
+            stack.refuse_argument_if(lower > upper, 2, "interval is empty")?;
             (share * (upper - lower + 1.0)).floor() + lower
         }
         _ => return Err(stack.raise("wrong number of arguments")),

@@ -130,9 +130,7 @@ impl Command {
 /// `redis.acl_check_cmd`
 pub(crate) fn acl_check_cmd(stack: &Stack<'_>) -> Outcome {
     let count = stack.top();
-    if count == 0 {
-        return Err(stack.raise_table(NO_ARGUMENTS));
-    }
+    stack.refuse_if(count == 0, NO_ARGUMENTS)?;
     let args: Option<Vec<&[u8]>> = (1..=count).map(|index| stack.text(index)).collect();
     let Some(args) = args else { return Err(stack.raise_table(BAD_ARGUMENTS)) };
     match stack.host(|host| host.may_execute(&args)).flatten() {

@@ -23,17 +23,14 @@ pub(crate) fn open(stack: &Stack<'_>) {
         ("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
         ("_DESCRIPTION", "MessagePack C implementation for Lua"),
     ] {
-        stack.push_bytes(text.as_bytes());
-        stack.set_field(-2, name);
+        stack.set_text(name, text.as_bytes());
     }
     stack.set_field(-2, "cmsgpack");
 }
 
 fn pack(stack: &Stack<'_>) -> Outcome {
     let count = stack.top();
-    if count == 0 {
-        return Err(stack.bad_argument(0, "MessagePack pack needs input."));
-    }
+    stack.refuse_argument_if(count == 0, 0, "MessagePack pack needs input.")?;
     if !stack.has_space(4 * PACKED_NESTING_MAX + 8) {
         return Err(stack.raise("Too many arguments for MessagePack pack."));
     }
@@ -169,24 +166,17 @@ fn survey(stack: &Stack<'_>) -> Result<(usize, bool), Raised> {
 }
 
 fn unpack_one(stack: &Stack<'_>) -> Outcome {
-    let offset = optional_integer(stack, 2, 0)?;
-    unpack_from(stack, 1, offset)
+    unpack_from(stack, 1, 2)
 }
 
 fn unpack_limit(stack: &Stack<'_>) -> Outcome {
     let limit = to_integer(stack.check_number(2)?);
-    let offset = optional_integer(stack, 3, 0)?;
-    unpack_from(stack, limit, offset)
+    unpack_from(stack, limit, 3)
 }
 
-fn optional_integer(stack: &Stack<'_>, nth: i32, default: i64) -> Result<i64, Raised> {
-    match stack.kind(nth) {
-        Kind::None | Kind::Nil => Ok(default),
-        _ => stack.check_number(nth).map(to_integer),
-    }
-}
-
-fn unpack_from(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
+/// As [`unpack`]; argument `nth` is the offset, if it is given.
+fn unpack_from(stack: &Stack<'_>, limit: i64, nth: i32) -> Outcome {
+    let offset = if stack.is_given(nth) { to_integer(stack.check_number(nth)?) } else { 0 };
     stack.set_top(stack.top().min(1));
     unpack(stack, limit, offset)
 }

@@ -2,7 +2,7 @@
 
 use crate::number::to_integer;
 use crate::sandbox::add;
-use crate::stack::{BYTES_PER_STEP, Kind, Outcome, Raised, Stack, TOP};
+use crate::stack::{BYTES_PER_STEP, Outcome, Raised, Stack, TOP};
 
 /// Most bytes of an integer.
 const INTEGER_LEN_MAX: usize = 32;
@@ -167,13 +167,8 @@ const TOO_SHORT: &str = "data string too short";
 fn unpack(stack: &Stack<'_>) -> Outcome {
     let mut format = Format::new(stack, stack.check_text(1)?);
     let data = stack.check_text(2)?;
-    let start = match stack.kind(3) {
-        Kind::None | Kind::Nil => 1,
-        _ => to_integer(stack.check_number(3)?),
-    };
-    if start == 0 {
-        return Err(stack.bad_argument(3, "offset must be 1 or greater"));
-    }
+    let start = if stack.is_given(3) { to_integer(stack.check_number(3)?) } else { 1 };
+    stack.refuse_argument_if(start == 0, 3, "offset must be 1 or greater")?;
     let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX);
     let mut count = 0;
     while let Some(letter) = format.next()? {

@@ -123,12 +123,7 @@ fn show_string_metatable(stack: &Stack<'_>) {
 /// Adds `redis` to the globals on top, and makes the globals of libraries.
 fn open_redis(stack: &Stack<'_>) -> LibraryGlobals {
     let globals = LibraryGlobals { running: copy_globals(stack), ..open_library_globals(stack) };
-    push_common(stack);
-    add(stack, "call", calls::call);
-    add(stack, "pcall", calls::pcall);
-    add(stack, "acl_check_cmd", calls::acl_check_cmd);
-    add(stack, "setresp", api::setresp);
-    add(stack, "set_repl", api::set_repl);
+    push_running(stack);
     add(stack, "replicate_commands", api::replicate_commands);
     add(stack, "breakpoint", api::breakpoint);
     add(stack, "debug", api::debug);
@@ -142,11 +137,20 @@ fn push_common(stack: &Stack<'_>) {
     stack.push_table(0, 32);
     add(stack, "log", api::log);
     push_numbers(stack, NUMBERS);
-    stack.push_bytes(onrush_resp::REDIS_VERSION.as_bytes());
-    stack.set_field(-2, "REDIS_VERSION");
+    stack.set_text("REDIS_VERSION", onrush_resp::REDIS_VERSION.as_bytes());
     add(stack, "error_reply", api::error_reply);
     add(stack, "status_reply", api::status_reply);
     add(stack, "sha1hex", api::sha1hex);
+}
+
+/// Pushes a table with the part of `redis` that functions of libraries have, too.
+fn push_running(stack: &Stack<'_>) {
+    push_common(stack);
+    add(stack, "call", calls::call);
+    add(stack, "pcall", calls::pcall);
+    add(stack, "acl_check_cmd", calls::acl_check_cmd);
+    add(stack, "setresp", api::setresp);
+    add(stack, "set_repl", api::set_repl);
 }
 
 /// Makes the table on top the one that scripts call commands through: `redis`, or `server` as in Valkey.
@@ -202,12 +206,7 @@ fn copy_globals(stack: &Stack<'_>) -> Kept {
     }
     stack.push_nil();
     stack.set_field(-2, "__redis__err__handler");
-    push_common(stack);
-    add(stack, "call", calls::call);
-    add(stack, "pcall", calls::pcall);
-    add(stack, "acl_check_cmd", calls::acl_check_cmd);
-    add(stack, "setresp", api::setresp);
-    add(stack, "set_repl", api::set_repl);
+    push_running(stack);
     push_numbers(stack, REPLICATION_NUMBERS);
     show_server(stack);
     stack.keep()
@@ -218,9 +217,9 @@ fn open_library_globals(stack: &Stack<'_>) -> LibraryGlobals {
     stack.push_table(0, 1);
     push_common(stack);
     add(stack, "register_function", functions::register);
-    protect_missing(stack, missing);
+    protect_missing(stack);
     show_server(stack);
-    protect_missing(stack, missing);
+    protect_missing(stack);
     let loading = stack.keep();
     stack.push_kept(loading);
     protect(stack, None);
@@ -250,7 +249,7 @@ impl LibraryGlobals {
     /// Completes the globals that functions see.
     fn finish(self, stack: &Stack<'_>) {
         stack.push_kept(self.running);
-        let shown_metatable = protect_missing(stack, missing);
+        let shown_metatable = protect_missing(stack);
         stack.push_kept(self.shown);
         let address = stack.address(TOP);
         stack.set_field(-2, "_G");
@@ -266,7 +265,7 @@ impl LibraryGlobals {
 fn protect_globals(stack: &Stack<'_>) -> Kept {
     stack.push_value(TOP);
     let real = stack.keep();
-    let shown = protect_missing(stack, missing);
+    let shown = protect_missing(stack);
     protect(stack, Some(shown));
     // `_G` is the table that scripts see.
     stack.push_kept(real);
@@ -278,7 +277,7 @@ fn protect_globals(stack: &Stack<'_>) -> Kept {
 }
 
 /// Calls `missing` for names that are not in the table on top; returns the metatable of that table that scripts see.
-fn protect_missing(stack: &Stack<'_>, missing: impl Function) -> Kept {
+fn protect_missing(stack: &Stack<'_>) -> Kept {
     stack.push_table(0, 1);
     add(stack, "__index", missing);
     stack.push_value(TOP);

@@ -376,6 +376,19 @@ impl<'s> Stack<'s> {
         self.set(table);
     }
 
+    /// Stores a string as a field of the table on top.
+    #[inline]
+    pub(crate) fn set_text(&self, name: &str, text: &[u8]) {
+        self.push_bytes(text);
+        self.set_field(-2, name);
+    }
+
+    /// Pushes a table with a string as its only field.
+    pub(crate) fn push_text_table(&self, name: &str, text: &[u8]) {
+        self.push_table(0, 1);
+        self.set_text(name, text);
+    }
+
     #[inline]
     pub(crate) fn set_nth(&self, table: i32, nth: i32) {
         debug_assert_eq!(self.kind(table), Kind::Table);

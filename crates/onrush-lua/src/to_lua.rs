@@ -47,16 +47,11 @@ impl<'a> Reader<'a> {
                 Some(len @ 0..) => stack.push_bytes(self.take(len as usize)),
                 _ => stack.push_boolean(false),
             },
-            Some(b'+') => {
-                stack.push_table(0, 1);
-                stack.push_bytes(line);
-                stack.set_field(-2, "ok");
-            }
+            Some(b'+') => stack.push_text_table("ok", line),
             Some(b'-') => {
                 cold_path();
                 stack.push_table(0, 2);
-                stack.push_bytes(line);
-                stack.set_field(-2, "err");
+                stack.set_text("err", line);
                 stack.push_boolean(true);
                 stack.set_field(-2, FROM_COMMAND);
             }
@@ -79,23 +74,17 @@ impl<'a> Reader<'a> {
                 stack.push_number(value.unwrap_or(f64::NAN));
                 stack.set_field(-2, "double");
             }
-            Some(b'(') => {
-                stack.push_table(0, 1);
-                stack.push_bytes(line);
-                stack.set_field(-2, "big_number");
-            }
+            Some(b'(') => stack.push_text_table("big_number", line),
             Some(b'=') => {
                 let (format, string) = self.take(len()).split_at_checked(4).unwrap_or_default();
                 stack.push_table(0, 1);
                 stack.push_table(0, 2);
-                stack.push_bytes(format.strip_suffix(b":").unwrap_or(format));
-                stack.set_field(-2, "format");
-                stack.push_bytes(string);
-                stack.set_field(-2, "string");
+                stack.set_text("format", format.strip_suffix(b":").unwrap_or(format));
+                stack.set_text("string", string);
                 stack.set_field(-2, "verbatim_string");
             }
-            Some(b'%') => self.map(stack, len())?,
-            Some(b'~') => self.set(stack, len())?,
+            Some(b'%') => self.pairs(stack, len(), "map", true)?,
+            Some(b'~') => self.pairs(stack, len(), "set", false)?,
             Some(b'>') => self.array(stack, len())?,
             _ => stack.push_nil(),
         }
@@ -115,13 +104,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn map(&mut self, stack: &Stack<'_>, len: usize) -> Result<(), Raised> {
+    /// A table of `len` pairs in field `name` of another one. Without values, each key has true.
+    fn pairs(&mut self, stack: &Stack<'_>, len: usize, name: &str, has_values: bool) -> Result<(), Raised> {
         self.descend(stack)?;
         stack.push_table(0, 1);
         stack.push_table(0, len);
         for _ in 0..len {
             self.value(stack)?;
-            self.value(stack)?;
+            if has_values {
+                self.value(stack)?;
+            } else {
+                stack.push_boolean(true);
+            }
             if stack.is_no_key(-2) {
                 stack.pop(2)
             } else {
@@ -130,27 +124,7 @@ impl<'a> Reader<'a> {
             stack.check_memory()?;
             stack.work(2)?;
         }
-        stack.set_field(-2, "map");
-        self.depth -= 1;
-        Ok(())
-    }
-
-    fn set(&mut self, stack: &Stack<'_>, len: usize) -> Result<(), Raised> {
-        self.descend(stack)?;
-        stack.push_table(0, 1);
-        stack.push_table(0, len);
-        for _ in 0..len {
-            self.value(stack)?;
-            stack.push_boolean(true);
-            if stack.is_no_key(-2) {
-                stack.pop(2)
-            } else {
-                stack.set(-3)
-            }
-            stack.check_memory()?;
-            stack.work(2)?;
-        }
-        stack.set_field(-2, "set");
+        stack.set_field(-2, name);
         self.depth -= 1;
         Ok(())
     }

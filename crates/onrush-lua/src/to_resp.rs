@@ -168,8 +168,8 @@ impl Writer<'_> {
             }
             "ok" => line(out, b'+', stack.bytes(TOP).unwrap_or_default()),
             "double" => out.double(stack.number(TOP).unwrap_or_default()),
-            "map" => self.map()?,
-            "set" => self.set()?,
+            "map" => self.fields(true)?,
+            "set" => self.fields(false)?,
             "big_number" => {
                 let digits = stack.bytes(TOP).unwrap_or_default();
                 if out.is_resp3() { line(out, b'(', digits) } else { out.bulk(&one_line(digits)) }
@@ -202,25 +202,23 @@ impl Writer<'_> {
         true
     }
 
-    fn map(&mut self) -> Result<(), Stopped> {
+    /// The fields of the table on top as a map, or their keys as a set.
+    fn fields(&mut self, is_map: bool) -> Result<(), Stopped> {
         let len = self.count()?;
-        self.out.map(len);
-        self.stack.push_nil();
-        while self.stack.next(-2) {
-            self.stack.push_value(-2);
-            self.value()?;
-            self.value()?;
+        if is_map {
+            self.out.map(len)
+        } else {
+            self.out.set(len)
         }
-        Ok(())
-    }
-
-    fn set(&mut self) -> Result<(), Stopped> {
-        let len = self.count()?;
-        self.out.set(len);
         self.stack.push_nil();
         while self.stack.next(-2) {
-            self.stack.pop(1);
-            self.stack.push_value(TOP);
+            if is_map {
+                self.stack.push_value(-2);
+                self.value()?;
+            } else {
+                self.stack.pop(1);
+                self.stack.push_value(TOP);
+            }
             self.value()?;
         }
         Ok(())

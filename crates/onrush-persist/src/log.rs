@@ -1,7 +1,6 @@
 //! The command log: numbers commits, merges the records of all threads, and passes them to sinks.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -128,35 +127,14 @@ struct Merge {
     /// The LSN merged last.
     last: u64,
     /// Buffers with records that are not merged yet, by their next LSN.
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting: BTreeMap<u64, Waiting>,
     sinks: Vec<(SinkId, Box<dyn Sink>)>,
     sinks_attached: u64,
 }
 
 struct Waiting {
-    lsn: u64,
     next: usize,
     effects: Effects,
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.lsn == other.lsn
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.lsn.cmp(&other.lsn)
-    }
 }
 
 impl CommandLog {
@@ -325,7 +303,7 @@ impl CommandLog {
         for mut effects in submitted {
             let Some(lsn) = effects.lsn(0) else { continue };
             effects.share();
-            merge.waiting.push(Reverse(Waiting { lsn, next: 0, effects }));
+            merge.waiting.insert(lsn, Waiting { next: 0, effects });
         }
         for effects in merge.run() {
             self.recycle(effects);
@@ -422,11 +400,7 @@ impl Merge {
     fn run(&mut self) -> Vec<Effects> {
         let mut used_up = Vec::new();
         let before = self.last;
-        while let Some(Reverse(first)) = self.waiting.peek() {
-            if first.lsn != self.last + 1 {
-                break;
-            }
-            let Some(Reverse(mut waiting)) = self.waiting.pop() else { break };
+        while let Some(mut waiting) = self.waiting.remove(&(self.last + 1)) {
             // As long as this thread's records have consecutive numbers.
             while let Some(next) = waiting.effects.next(waiting.next, self.last + 1) {
                 let sinks = self.sinks.iter_mut();
@@ -444,7 +418,7 @@ impl Merge {
                 waiting.next += count;
             }
             match waiting.effects.lsn(waiting.next) {
-                Some(lsn) => self.waiting.push(Reverse(Waiting { lsn, ..waiting })),
+                Some(lsn) => _ = self.waiting.insert(lsn, waiting),
                 None => used_up.push(waiting.effects),
             }
         }

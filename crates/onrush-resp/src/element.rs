@@ -1,5 +1,7 @@
 //! The elements of replies: their types, their limits, and the line that each starts with.
 
+use std::str::FromStr;
+
 /// Limits of replies. Memory is allocated as bytes arrive, never by the length that a server announces.
 pub mod reply_limits {
     /// Deepest nesting of aggregates, attributes included. Dropping a tree of replies recurses, so the depth has a
@@ -164,8 +166,8 @@ pub fn head(line: &[u8]) -> Result<Head<'_>, ReplyError> {
     Ok(Head::Scalar(match marker {
         b'+' => Scalar::Status(body),
         b'-' => Scalar::Error(body),
-        b':' => Scalar::Integer(integer(body)?),
-        b',' => Scalar::Double { digits: body, value: double(body)? },
+        b':' => Scalar::Integer(number(body)?),
+        b',' => Scalar::Double { digits: body, value: number(body)? },
         b'(' if is_whole_number(body) => Scalar::BigNumber(body),
         b'(' => return Err(no_number(body)),
         b'#' => match body {
@@ -175,7 +177,7 @@ pub fn head(line: &[u8]) -> Result<Head<'_>, ReplyError> {
         },
         b'_' if body.is_empty() => Scalar::Null,
         b'_' => return Err(ReplyError::Null),
-        _ => return announced(marker, integer(body)?),
+        _ => return announced(marker, number(body)?),
     }))
 }
 
@@ -208,12 +210,7 @@ fn within(number: i64, max: u64) -> Option<usize> {
     u64::try_from(number).ok().filter(|&number| number <= max).and_then(|number| usize::try_from(number).ok())
 }
 
-fn integer(digits: &[u8]) -> Result<i64, ReplyError> {
-    let parsed = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    parsed.ok_or_else(|| no_number(digits))
-}
-
-fn double(digits: &[u8]) -> Result<f64, ReplyError> {
+fn number<T: FromStr>(digits: &[u8]) -> Result<T, ReplyError> {
     let parsed = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     parsed.ok_or_else(|| no_number(digits))
 }

@@ -9,9 +9,7 @@ use crate::element::{
 pub trait ReplyVisitor {
     /// An element of one line.
     #[inline]
-    fn scalar(&mut self, scalar: Scalar<'_>) {
-        _ = scalar;
-    }
+    fn scalar(&mut self, _scalar: Scalar<'_>) {}
 
     /// A string that arrived as a whole. By default the string comes as one part.
     #[inline]
@@ -23,40 +21,28 @@ pub trait ReplyVisitor {
 
     /// A string of `len` bytes begins. Its parts follow, then its end.
     #[inline]
-    fn bulk_begins(&mut self, kind: BulkKind, len: usize) {
-        _ = (kind, len);
-    }
+    fn bulk_begins(&mut self, _kind: BulkKind, _len: usize) {}
 
     /// The next bytes of the string that has begun.
     #[inline]
-    fn bulk_part(&mut self, part: &[u8]) {
-        _ = part;
-    }
+    fn bulk_part(&mut self, _part: &[u8]) {}
 
     /// The string that has begun is complete.
     #[inline]
-    fn bulk_ends(&mut self, kind: BulkKind) {
-        _ = kind;
-    }
+    fn bulk_ends(&mut self, _kind: BulkKind) {}
 
     /// An aggregate of `len` elements begins; each key and each value counts. Its elements follow, then its end.
     #[inline]
-    fn open(&mut self, kind: AggregateKind, len: usize) {
-        _ = (kind, len);
-    }
+    fn open(&mut self, _kind: AggregateKind, _len: usize) {}
 
     /// The aggregate that was opened last is complete.
     #[inline]
-    fn close(&mut self, kind: AggregateKind) {
-        _ = kind;
-    }
+    fn close(&mut self, _kind: AggregateKind) {}
 
     /// `count` replies have ended. Only [`ReplyReader::skim`] calls this; it does not report the statuses `OK`
     /// themselves.
     #[inline]
-    fn replies(&mut self, count: u64) {
-        _ = count;
-    }
+    fn replies(&mut self, _count: u64) {}
 }
 
 /// The kind of message that ended.

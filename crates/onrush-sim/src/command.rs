@@ -28,11 +28,8 @@ impl Side {
         }
     }
 
-    fn letter(self) -> char {
-        match self {
-            Self::Left => 'L',
-            Self::Right => 'R',
-        }
+    fn letter(self) -> &'static str {
+        &self.word()[..1]
     }
 }
 

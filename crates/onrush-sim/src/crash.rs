@@ -9,8 +9,6 @@ use std::sync::Arc;
 
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::LocalClient;
-use onrush_engine::command::CommandTable;
-use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
 use onrush_engine::shared::Parts;
 use onrush_engine::snapshot::output::Purpose;
@@ -18,14 +16,18 @@ use onrush_persist::{CommandLog, FOR_LOG, FOR_REPLICAS, Record, Sink};
 use onrush_store::Random;
 use parking_lot::Mutex;
 
-use crate::command::DATABASES;
-use crate::{snapshot, time};
+use crate::snapshot;
+use crate::world::new_engine;
 
 /// A record of the log.
-struct Logged {
+pub struct Logged {
     lsn: u64,
-    commands: Vec<(u32, Vec<u8>)>,
+    /// The commands that change data, with their databases: notes of replication are none.
+    pub commands: Vec<(u32, Vec<u8>)>,
 }
+
+/// The records of a log, from some on.
+pub type Records = Arc<Mutex<Vec<Logged>>>;
 
 /// A snapshot that was completed.
 #[derive(Clone)]
@@ -38,7 +40,7 @@ struct Saved {
 /// What would be on the disk.
 #[derive(Default)]
 pub struct Disk {
-    records: Arc<Mutex<Vec<Logged>>>,
+    records: Records,
     saved: Mutex<Vec<Saved>>,
     /// The newest record before the round.
     first: Mutex<u64>,
@@ -63,24 +65,25 @@ impl Left {
     }
 }
 
-/// The commands of a record that change data, with their databases: notes of replication are none.
-pub fn changes(record: Record<'_>) -> Vec<(u32, Vec<u8>)> {
-    let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
-    data.map(|(db, bytes)| (db, bytes.to_vec())).collect()
+struct Recorder(Records);
+
+impl Sink for Recorder {
+    fn record(&mut self, record: Record<'_>) {
+        let data = record.commands().filter(|(db, _)| ![FOR_LOG, FOR_REPLICAS].contains(db));
+        let commands = data.map(|(db, bytes)| (db, bytes.to_vec())).collect();
+        self.0.lock().push(Logged { lsn: record.lsn, commands });
+    }
 }
 
-struct Follower(Arc<Mutex<Vec<Logged>>>);
-
-impl Sink for Follower {
-    fn record(&mut self, record: Record<'_>) {
-        self.0.lock().push(Logged { lsn: record.lsn, commands: changes(record) });
-    }
+/// Adds what a log records from here on.
+pub fn record(log: &CommandLog, records: &Records) {
+    log.follow(Box::new(Recorder(Arc::clone(records))));
 }
 
 impl Disk {
     /// Begins to follow a log. No thread may be in the keyspace.
     pub fn follow(&self, log: &CommandLog) {
-        log.follow(Box::new(Follower(Arc::clone(&self.records))));
+        record(log, &self.records);
     }
 
     /// Takes a snapshot, as the thread for snapshots does. FLUSHALL may end a snapshot that is a file of its own.
@@ -134,15 +137,7 @@ pub struct Restarted {
 impl Restarted {
     /// An engine that shares only the time with the one that crashed.
     pub fn new(seed: u64) -> Self {
-        let parts = Parts {
-            databases: DATABASES,
-            shards: 4,
-            time: time::SOURCE,
-            hash_seed: Some(seed),
-            seed,
-            ..Parts::default()
-        };
-        let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+        let engine = new_engine(seed, Parts { shards: 4, ..Parts::default() });
         Self { engine, client: LocalClient::new(engine), runner: Runner::new(engine, 0) }
     }
 

@@ -87,29 +87,23 @@ impl History {
 
     /// What was known at place `at`: without later calls, and without replies that came later.
     pub fn until(&self, at: u64) -> Self {
-        let cut = |call: &Call| {
-            let mut call = call.clone();
-            if call.ended > at || call.fate == Fate::Waits {
-                (call.fate, call.ended, call.ended_ms) = (Fate::Lost, u64::MAX, i64::MAX);
-            }
-            call
-        };
-        let lane = |calls: &Vec<Call>| calls.iter().filter(|call| call.sent <= at).map(cut).collect();
-        Self { lanes: self.lanes.iter().map(lane).collect(), now: at }
+        self.cut(at, |call| call.sent <= at, |call| call.ended <= at && call.fate != Fate::Waits)
     }
 
     /// What is known after a crash that left the records up to `lsn`: only replies that depend on no later record.
     pub fn left_by_crash(&self, lsn: u64) -> Self {
-        let cut = |call: &Call| {
-            let mut call = call.clone();
-            let is_known = call.reply().is_some() && call.lsns.ended <= lsn;
-            if !is_known && (call.fate != Fate::Lost) {
-                (call.fate, call.ended, call.ended_ms) = (Fate::Lost, u64::MAX, i64::MAX);
-            }
-            call
+        let is_known = |call: &Call| call.reply().is_some() && call.lsns.ended <= lsn;
+        self.cut(self.now, |call| call.lsns.sent <= lsn, |call| is_known(call) || call.fate == Fate::Lost)
+    }
+
+    /// The calls that are there, until `now`; what is not known of them is lost.
+    fn cut(&self, now: u64, is_there: impl Fn(&&Call) -> bool, is_known: impl Fn(&Call) -> bool) -> Self {
+        let cut = |call: &Call| match is_known(call) {
+            true => call.clone(),
+            false => Call { fate: Fate::Lost, ended: u64::MAX, ended_ms: i64::MAX, ..call.clone() },
         };
-        let lane = |calls: &Vec<Call>| calls.iter().filter(|call| call.lsns.sent <= lsn).map(cut).collect();
-        Self { lanes: self.lanes.iter().map(lane).collect(), now: self.now }
+        let lane = |calls: &Vec<Call>| calls.iter().filter(&is_there).map(cut).collect();
+        Self { lanes: self.lanes.iter().map(lane).collect(), now }
     }
 
     /// A line for each call that `shows` picks, in the order in which they were sent.

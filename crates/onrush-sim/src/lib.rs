@@ -29,3 +29,14 @@ pub mod workload;
 mod world;
 
 pub use world::Outcome;
+
+/// What a simulation shows that must not be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed that shows it again.
+    pub seed: u64,
+    /// What is wrong, with the part of the history that shows it.
+    pub what: String,
+    /// What happened before, as far as it is kept.
+    pub history: String,
+}

@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::LocalClient;
-use onrush_engine::command::CommandTable;
-use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
 use onrush_engine::loading::empty::empty;
 use onrush_engine::replication::attached::{Phase, Replica as Attached};
@@ -24,15 +22,14 @@ use onrush_engine::replication::role::Primary;
 use onrush_engine::shared::Parts;
 use onrush_engine::snapshot::output::Purpose;
 use onrush_persist::aof::{Part, StreamScan};
-use onrush_persist::{Record, Sink};
 use onrush_store::{Random, schedule};
 use parking_lot::Mutex;
 
 use crate::command::{Command, DATABASES, KEYS_MAX};
-use crate::crash::changes;
+use crate::crash::{Records, record};
 use crate::reply::Reply;
-use crate::world::World;
-use crate::{snapshot, time};
+use crate::snapshot;
+use crate::world::{self, World};
 
 /// Replicas of a simulation.
 pub const REPLICAS: usize = 2;
@@ -91,7 +88,7 @@ impl Replicas {
     /// Begins the stream and the records for the judge. No other thread goes on meanwhile.
     pub fn begin(&self, world: &World) {
         let Some(judge) = &self.judge else { return };
-        world.engine.log.follow(Box::new(Recorder(Arc::clone(&judge.records))));
+        record(&world.engine.log, &judge.records);
         if let Err(error) = world.engine.replication.begin_stream(world.engine) {
             world.fail(&format!("The stream cannot begin: {error}"));
         }
@@ -172,9 +169,9 @@ impl Replicas {
             let position = replica.engine.replication.history.position();
             // One that was loaded has the bytes behind that alone.
             let kept_from = primary.replication.history.kept().0;
-            let may_go_on = position.id == id && replica.has_data() && position.offset >= kept_from;
+            let may_go_on = position.id == id && replica.follower.is_some() && position.offset >= kept_from;
             if promoted.is_some() {
-                replica.cut();
+                replica.link = None;
             }
             let full_syncs = replica.syncs[0];
             replica.catch_up(world, primary, service);
@@ -186,7 +183,7 @@ impl Replicas {
             }
         }
         if let Some(nth) = promoted {
-            all.iter_mut().for_each(|replica| replica.cut());
+            all.iter_mut().for_each(|replica| replica.link = None);
             all[nth].demote();
         }
     }
@@ -200,11 +197,8 @@ impl Replicas {
 
     /// How often replicas got all data, and how often they went on where they were.
     pub fn syncs(&self) -> [u64; 2] {
-        let add = |[full, partial]: [u64; 2], replica: &Mutex<Replica>| {
-            let syncs = replica.lock().syncs;
-            [full + syncs[0], partial + syncs[1]]
-        };
-        self.all.iter().fold([0; 2], add)
+        let count = |kind: usize| self.all.iter().map(|replica| replica.lock().syncs[kind]).sum();
+        [count(0), count(1)]
     }
 
     /// A new round begins.
@@ -267,6 +261,7 @@ pub struct Replica {
     /// The data.
     pub engine: &'static Engine,
     follower: Option<Follower>,
+    /// Without it, what has come of a command is lost.
     link: Option<Link>,
     restarts: usize,
     /// Whether it stays apart until the round is over.
@@ -278,16 +273,8 @@ pub struct Replica {
 
 fn new_engine(seed: u64) -> &'static Engine {
     let mut random = Random::new(seed);
-    let parts = Parts {
-        databases: DATABASES,
-        shards: [1, 4, 64][random.below(3)],
-        workers: 1,
-        time: time::SOURCE,
-        hash_seed: Some(seed),
-        seed,
-        ..Parts::default()
-    };
-    let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+    let parts = Parts { shards: [1, 4, 64][random.below(3)], workers: 1, ..Parts::default() };
+    let engine = world::new_engine(seed, parts);
     follow_anybody(engine);
     engine
 }
@@ -319,10 +306,6 @@ impl Replica {
         Self { engine, follower: None, link: None, restarts: 0, is_cut_off: false, seed, syncs: [0; 2] }
     }
 
-    fn has_data(&self) -> bool {
-        self.follower.is_some()
-    }
-
     /// Does something at random; returns whether there was anything to do.
     pub fn turn(&mut self, world: &World, random: &mut Random) -> bool {
         match &self.link {
@@ -335,16 +318,11 @@ impl Replica {
             None => self.connect(world, world.engine, &world.replicas.service),
             Some(_) if random.below(40) == 0 => {
                 self.is_cut_off = random.below(4) == 0;
-                self.cut();
+                self.link = None;
                 true
             }
             Some(_) => self.carry(world, 1 + random.below(CARRIED_MAX)),
         }
-    }
-
-    /// The link breaks: what has come of a command is lost.
-    pub fn cut(&mut self) {
-        self.link = None;
     }
 
     /// Begins anew with the data that it has, as after a shutdown, or with none.
@@ -437,7 +415,7 @@ impl Replica {
 
     /// Makes it a primary.
     pub fn promote(&mut self, world: &World) {
-        self.cut();
+        self.link = None;
         if let Err(error) = self.engine.replication.change_role(self.engine, None) {
             world.fail(&format!("A replica cannot become a primary: {error}"));
         }
@@ -503,23 +481,12 @@ struct Read {
     state: State,
 }
 
-/// The commands of records, with their databases.
-type Records = Vec<Vec<(u32, Vec<u8>)>>;
-
-struct Recorder(Arc<Mutex<Records>>);
-
-impl Sink for Recorder {
-    fn record(&mut self, record: Record<'_>) {
-        self.0.lock().push(changes(record));
-    }
-}
-
 /// Reads of replicas, and what judges them.
 struct Judge {
     reads: Mutex<Vec<Read>>,
     keys: usize,
     /// What the primary has done and the judge has not seen.
-    records: Arc<Mutex<Records>>,
+    records: Records,
     engine: &'static Engine,
 }
 
@@ -548,9 +515,9 @@ impl Judge {
         self.look(&mut reads);
         let mut client = LocalClient::new(self.engine);
         client.replay();
-        for record in records.into_iter().filter(|record| !record.is_empty()) {
+        for record in records.into_iter().filter(|record| !record.commands.is_empty()) {
             let mut bytes = b"MULTI\n".to_vec();
-            for (db, command) in record {
+            for (db, command) in record.commands {
                 bytes.extend_from_slice(format!("SELECT {db}\n").as_bytes());
                 bytes.extend_from_slice(&command);
             }

@@ -5,8 +5,6 @@
 //! until some thread has reached a point: before that nothing it waits for can have changed. One thread may *sleep*: it
 //! runs now and then, and when no other thread can.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
@@ -41,7 +39,7 @@ const SLEEPER_RARITY: usize = 24;
 /// The turn before the first thread has it.
 const NOBODY: usize = usize::MAX;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ready,
     /// It waits for this.
@@ -67,8 +65,6 @@ struct Inner {
     is_alone: bool,
     steps: u64,
     steps_of_progress: u64,
-    /// Hash of all choices.
-    hash: DefaultHasher,
 }
 
 /// See the module's text.
@@ -76,12 +72,12 @@ pub struct Scheduler {
     turn: AtomicUsize,
     handles: OnceLock<Vec<Thread>>,
     inner: Mutex<Inner>,
-    failures: Mutex<Sender<Result<(), String>>>,
+    results: Mutex<Sender<Result<(), String>>>,
 }
 
 impl Scheduler {
-    /// For threads with these names. If one panics, or none can go on, `failures` gets a message and no thread goes on.
-    pub fn new(seed: u64, names: &[&'static str], failures: Sender<Result<(), String>>) -> Arc<Self> {
+    /// For threads with these names. `results` gets how it ends. If one panics, or none can go on, no thread goes on.
+    pub fn new(seed: u64, names: &[&'static str], results: Sender<Result<(), String>>) -> Arc<Self> {
         let inner = Inner {
             random: Random::new(seed),
             threads: vec![Status::Ready; names.len()],
@@ -94,13 +90,12 @@ impl Scheduler {
             is_alone: false,
             steps: 0,
             steps_of_progress: 0,
-            hash: DefaultHasher::new(),
         };
         Arc::new(Self {
             turn: AtomicUsize::new(NOBODY),
             handles: OnceLock::new(),
             inner: Mutex::new(inner),
-            failures: Mutex::new(failures),
+            results: Mutex::new(results),
         })
     }
 
@@ -114,7 +109,7 @@ impl Scheduler {
             let ended = catch_unwind(AssertUnwindSafe(|| body(&thread)));
             schedule::set(None);
             if ended.is_err() {
-                thread.fail("a thread panicked".to_owned());
+                thread.scheduler.fail("a thread panicked".to_owned());
             }
             thread.end();
         })
@@ -154,7 +149,7 @@ impl VirtualThread {
     /// Reports that the threads make no progress, and what they wait for; no thread goes on.
     pub fn fail_as_stuck(&self, what: &str) -> ! {
         let text = self.scheduler.inner.lock().describe(what);
-        self.fail(text)
+        self.scheduler.fail(text)
     }
 
     /// Begins or ends a time in which only this thread goes on.
@@ -167,11 +162,6 @@ impl VirtualThread {
         self.scheduler.inner.lock().choice_every = points;
     }
 
-    /// A hash of all that the scheduler has chosen so far.
-    pub fn hash_of_choices(&self) -> u64 {
-        self.scheduler.inner.lock().hash.finish()
-    }
-
     /// Points and tries so far.
     pub fn steps(&self) -> u64 {
         self.scheduler.inner.lock().steps
@@ -180,15 +170,6 @@ impl VirtualThread {
     /// The longest time for which a thread waited for something that others had, in steps of all threads.
     pub fn longest_wait(&self) -> u64 {
         self.scheduler.inner.lock().longest_wait
-    }
-
-    /// Reports a failure; no thread goes on.
-    pub fn fail(&self, what: String) -> ! {
-        // The first failure is enough.
-        let _ = self.scheduler.failures.lock().send(Err(what));
-        loop {
-            std::thread::park();
-        }
     }
 
     fn end(&self) {
@@ -226,12 +207,26 @@ impl VirtualThread {
                 self.scheduler.give_turn(next);
                 self.wait_for_turn();
             }
-            Err(what) => self.fail(what),
+            Err(what) => self.scheduler.fail(what),
         }
     }
 }
 
 impl Scheduler {
+    /// Reports how it ends. The first report is enough.
+    pub fn report(&self, result: Result<(), String>) {
+        // A thread waits for this.
+        let _ = self.results.lock().send(result);
+    }
+
+    /// Reports a failure; no thread goes on.
+    pub fn fail(&self, what: String) -> ! {
+        self.report(Err(what));
+        loop {
+            std::thread::park();
+        }
+    }
+
     /// The threads have made progress.
     pub fn note_progress(&self) {
         let inner = &mut *self.inner.lock();
@@ -265,7 +260,7 @@ impl schedule::Scheduler for VirtualThread {
 
     fn blocked(&self, what: &'static str) {
         if let Some(told) = self.scheduler.inner.lock().judge_wait(self.index, what) {
-            self.fail(told);
+            self.scheduler.fail(told);
         }
         self.go_on_with(|inner| {
             inner.threads[self.index] = Status::Blocked(what);
@@ -304,9 +299,7 @@ impl Inner {
     /// The thread that runs next: one that can, or the one that sleeps.
     fn choose(&mut self) -> Option<usize> {
         let wanted = if self.random.below(SLEEPER_RARITY) == 0 { Status::Sleeps } else { Status::Ready };
-        let chosen = [wanted, Status::Ready, Status::Sleeps].into_iter().find_map(|wanted| self.one_of(wanted));
-        chosen.hash(&mut self.hash);
-        chosen
+        [wanted, Status::Ready, Status::Sleeps].into_iter().find_map(|wanted| self.one_of(wanted))
     }
 
     fn one_of(&mut self, wanted: Status) -> Option<usize> {

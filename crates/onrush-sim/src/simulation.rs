@@ -4,15 +4,13 @@
 //! data, checks the history, and empties the databases for the next round. The engine stays.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::blocking;
 use onrush_engine::clients::local::LocalClient;
-use onrush_engine::command::CommandTable;
-use onrush_engine::commands::FAMILIES;
 use onrush_engine::commit::Commit;
-use onrush_engine::ctx::Engine;
 use onrush_engine::long::worker::{LongTasks, LongWorker};
 use onrush_engine::settings::Pause;
 use onrush_engine::shared::Parts;
@@ -27,9 +25,9 @@ use crate::history::{Call, Fate, History, Lsns};
 use crate::replica::{REPLICAS, Replicas};
 use crate::reply::Reply;
 use crate::scheduler::{Scheduler, VirtualThread};
-use crate::time;
 use crate::workload::{Mix, Workload};
-use crate::world::{Outcome, World};
+use crate::world::{Outcome, World, new_engine};
+use crate::{Failure, time};
 
 /// Rounds of a simulation.
 const ROUNDS: usize = 12;
@@ -60,17 +58,6 @@ const CRASHES: usize = 2;
 
 /// Lines of a history that are shown.
 const LINES_MAX: usize = 40;
-
-/// What is wrong with the engine.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed of the simulation.
-    pub seed: u64,
-    /// What is wrong, with the part of the history that shows it.
-    pub what: String,
-    /// The whole history of the round.
-    pub history: String,
-}
 
 /// How a simulation is made up.
 #[derive(Clone, Debug)]
@@ -127,22 +114,14 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
     let plan = Arc::new(Plan::draw(seed));
     let time = time::new();
     time::set(Some(Arc::clone(&time)));
-    let parts = Parts {
-        databases: DATABASES,
-        shards: plan.shards,
-        elements_max: plan.elements_max,
-        workers: plan.workers,
-        time: time::SOURCE,
-        hash_seed: Some(seed),
-        seed,
-        ..Parts::default()
-    };
-    let engine: &'static Engine = Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))));
+    let parts =
+        Parts { shards: plan.shards, elements_max: plan.elements_max, workers: plan.workers, ..Parts::default() };
+    let engine = new_engine(seed, parts);
     let replicas = if plan.replicas { Replicas::new(plan.seed_of(6, 0), plan.mix.keys) } else { Replicas::default() };
     time::set(None);
     let (results, result) = channel();
-    let scheduler = Scheduler::new(seed, &plan.threads(), results.clone());
-    let world = World::new(engine, Arc::clone(&scheduler), time, (plan.clients, replicas), results);
+    let scheduler = Scheduler::new(seed, &plan.threads(), results);
+    let world = World::new(engine, Arc::clone(&scheduler), time, (plan.clients, replicas));
     if plan.crashes {
         world.disk.follow(&engine.log);
     }
@@ -202,18 +181,15 @@ fn save(world: &World, plan: &Plan) {
     let mut random = Random::new(plan.seed_of(3, 0));
     for round in 0..ROUNDS {
         let mut snapshots = 0;
-        while !world.is_round_over() {
+        act_until_over(world, "a moment for a snapshot", || {
             if plan.crashes && snapshots < SNAPSHOTS_MAX && random.below(8) == 0 {
                 snapshots += 1;
                 let purpose = if random.below(2) == 0 { Purpose::File } else { Purpose::LogBase };
                 world.disk.save(world.engine, purpose);
-                schedule::point();
-            } else if world.replicas.service.serve(world.engine) {
-                schedule::point();
-            } else {
-                schedule::blocked("a moment for a snapshot");
+                return true;
             }
-        }
+            world.replicas.service.serve(world.engine)
+        });
         meet(world, round);
     }
 }
@@ -224,13 +200,7 @@ fn follow(world: &World, plan: &Plan, nth: usize) {
     time::set(None);
     let mut random = Random::new(plan.seed_of(30 + nth, 0));
     for round in 0..ROUNDS {
-        while !world.is_round_over() {
-            if world.replicas.turn(world, nth, &mut random) {
-                schedule::point();
-            } else {
-                schedule::blocked("the stream");
-            }
-        }
+        act_until_over(world, "the stream", || world.replicas.turn(world, nth, &mut random));
         meet(world, round);
     }
 }
@@ -241,20 +211,25 @@ fn read(world: &World, plan: &Plan) {
     let mut random = Random::new(plan.seed_of(40, 0));
     for round in 0..ROUNDS {
         let mut reads = 0;
-        while !world.is_round_over() {
-            if world.replicas.read(world, &mut reads, &mut random) {
-                schedule::point();
-            } else {
-                schedule::blocked("something to read");
-            }
-        }
+        act_until_over(world, "something to read", || world.replicas.read(world, &mut reads, &mut random));
         meet(world, round);
+    }
+}
+
+/// Acts until the round is over, and rests whenever there is nothing to do.
+fn act_until_over(world: &World, rest: &'static str, mut act: impl FnMut() -> bool) {
+    while !world.is_round_over() {
+        if act() {
+            schedule::point();
+        } else {
+            schedule::blocked(rest);
+        }
     }
 }
 
 /// Waits for the next round.
 fn meet(world: &World, round: usize) {
-    world.arrive();
+    world.arrived.fetch_add(1, Relaxed);
     schedule::point();
     while world.round() == round {
         schedule::blocked("the next round");
@@ -279,7 +254,7 @@ fn maintain(world: &World, plan: &Plan, thread: &VirtualThread) {
             if in_vain > VAIN_TICKS_MAX {
                 thread.fail_as_stuck("A client waits in vain");
             }
-            world.pass_time(i64::from(is_forced) + random.below(4) as i64);
+            world.time.fetch_add(i64::from(is_forced) + random.below(4) as i64, Relaxed);
             if plan.kills && kills < KILLS_MAX && random.below(12) == 0 {
                 kills += 1;
                 kill(world, random.below(plan.clients));
@@ -287,7 +262,7 @@ fn maintain(world: &World, plan: &Plan, thread: &VirtualThread) {
             expire(world, &mut commit);
             schedule::point();
         }
-        world.end_round();
+        world.is_round_over.store(true, Relaxed);
         schedule::point();
         meet(world, round);
     }
@@ -334,25 +309,21 @@ fn work(world: &Arc<World>, plan: &Plan, thread: &VirtualThread, index: usize) {
             Client::new(world, number, workload, PIPELINES / plan.clients)
         };
         let mut clients: Vec<Client> = (index..plan.clients).step_by(plan.workers).map(connect).collect();
-        while !world.is_round_over() {
+        act_until_over(world, "something to do", || {
             let first = random.below(clients.len());
             clients.rotate_left(first);
-            if clients.iter_mut().any(|client| client.turn(&mut runner)) {
-                schedule::point();
-            } else {
-                schedule::blocked("something to do");
-            }
-        }
+            clients.iter_mut().any(|client| client.turn(&mut runner))
+        });
         clients.into_iter().for_each(|client| client.finish(&mut runner));
         if index == 0 {
-            while world.arrived() + 1 < plan.threads().len() {
+            while world.arrived.load(Relaxed) + 1 < plan.threads().len() {
                 schedule::blocked("the others");
             }
             thread.set_alone(true);
             end_round(world, plan, (&mut runner, restarted.as_mut()), thread);
             thread.set_alone(false);
             if round + 1 == ROUNDS {
-                world.end_well();
+                world.scheduler.report(Ok(()));
             }
             schedule::point();
         } else {

@@ -3,18 +3,21 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::Sender;
 
 use onrush_engine::clients::client::ClientHandle;
+use onrush_engine::command::CommandTable;
+use onrush_engine::commands::FAMILIES;
 use onrush_engine::ctx::Engine;
+use onrush_engine::shared::Parts;
 use parking_lot::Mutex;
 
+use crate::command::DATABASES;
 use crate::crash::Disk;
 use crate::history::{Fate, History};
 use crate::replica::Replicas;
 use crate::reply::Reply;
 use crate::scheduler::Scheduler;
-use crate::time::Time;
+use crate::time::{self, Time};
 
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +72,14 @@ pub struct World {
     pub disk: Disk,
     /// The replicas, if there are any.
     pub replicas: Replicas,
-    time: Time,
+    /// Its time.
+    pub time: Time,
     clients: Mutex<Clients>,
-    results: Mutex<Sender<Result<(), String>>>,
-    is_round_over: AtomicBool,
+    /// Whether the present round is over.
+    pub is_round_over: AtomicBool,
     round: AtomicUsize,
     /// Threads that have finished the present round.
-    arrived: AtomicUsize,
+    pub arrived: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -93,13 +97,12 @@ impl Clients {
 }
 
 impl World {
-    /// Before the first round, with this many clients and these replicas. `results` gets the end.
+    /// Before the first round, with this many clients and these replicas.
     pub fn new(
         engine: &'static Engine,
         scheduler: Arc<Scheduler>,
         time: Time,
         (clients, replicas): (usize, Replicas),
-        results: Sender<Result<(), String>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             engine,
@@ -110,26 +113,15 @@ impl World {
             replicas,
             time,
             clients: Mutex::new(Clients::new(clients)),
-            results: Mutex::new(results),
             is_round_over: AtomicBool::new(false),
             round: AtomicUsize::new(0),
             arrived: AtomicUsize::new(0),
         })
     }
 
-    /// Everything went well.
-    pub fn end_well(&self) {
-        // A thread waits for this.
-        let _ = self.results.lock().send(Ok(()));
-    }
-
     /// Reports a failure. The caller has the turn and keeps it: no thread goes on.
     pub fn fail(&self, what: &str) -> ! {
-        // The first failure is enough.
-        let _ = self.results.lock().send(Err(what.to_owned()));
-        loop {
-            std::thread::park();
-        }
+        self.scheduler.fail(what.to_owned())
     }
 
     /// Unix time in milliseconds.
@@ -142,21 +134,12 @@ impl World {
         Arc::clone(&self.time)
     }
 
-    /// Lets time pass.
-    pub fn pass_time(&self, ms: i64) {
-        self.time.fetch_add(ms, Relaxed);
-    }
-
-    /// Another connection in the history.
-    pub fn add_lane(&self) -> usize {
-        let mut history = self.history.lock();
-        history.lanes.push(Vec::new());
-        history.lanes.len() - 1
-    }
-
     /// Client `number` has connected; returns its number in the history.
     pub fn connect(&self, number: usize, handle: &Arc<ClientHandle>) -> usize {
-        let lane = self.add_lane();
+        let mut history = self.history.lock();
+        let lane = history.lanes.len();
+        history.lanes.push(Vec::new());
+        drop(history);
         self.clients.lock().connections[number] = Some(Connection { lane, handle: Arc::clone(handle) });
         lane
     }
@@ -212,24 +195,9 @@ impl World {
         self.is_round_over.load(Relaxed)
     }
 
-    /// The present round is over.
-    pub fn end_round(&self) {
-        self.is_round_over.store(true, Relaxed);
-    }
-
     /// The number of the present round.
     pub fn round(&self) -> usize {
         self.round.load(Relaxed)
-    }
-
-    /// A thread has finished the present round.
-    pub fn arrive(&self) {
-        self.arrived.fetch_add(1, Relaxed);
-    }
-
-    /// How many threads have.
-    pub fn arrived(&self) -> usize {
-        self.arrived.load(Relaxed)
     }
 
     /// Begins the next round.
@@ -246,4 +214,10 @@ impl World {
         self.is_round_over.store(false, Relaxed);
         self.round.fetch_add(1, Relaxed);
     }
+}
+
+/// Another engine, with virtual time, that lives as long as the process.
+pub fn new_engine(seed: u64, parts: Parts) -> &'static Engine {
+    let parts = Parts { databases: DATABASES, time: time::SOURCE, hash_seed: Some(seed), seed, ..parts };
+    Box::leak(Box::new(Engine::new(&parts, CommandTable::new(FAMILIES))))
 }

@@ -34,6 +34,11 @@ pub enum Bumped {
 /// What a command returns that has no reply but OK.
 pub type Done = Result<(), String>;
 
+/// Refuses what a client or a node asks for, and says why.
+pub(super) fn refuse_if(is_wrong: bool, why: &str) -> Done {
+    if is_wrong { Err(why.to_owned()) } else { Ok(()) }
+}
+
 impl Cluster {
     /// CLUSTER MEET. `bus_port`: none, if the client has named none.
     ///
@@ -64,12 +69,8 @@ impl Cluster {
         }
         let ix = self.known(id)?;
         let id = self.nodes[ix].id;
-        if ix == MYSELF {
-            return Err("ERR I tried hard but I can't forget myself...".to_owned());
-        }
-        if self.nodes[MYSELF].primary == Some(id) {
-            return Err("ERR Can't forget my master!".to_owned());
-        }
+        refuse_if(ix == MYSELF, "ERR I tried hard but I can't forget myself...")?;
+        refuse_if(self.nodes[MYSELF].primary == Some(id), "ERR Can't forget my master!")?;
         // Without a majority it may have to be forgotten, so that there is one again.
         if self.is_target(id) && (self.state.is_up || self.state.has_majority) {
             return Err("ERR Slots are being handed over to this node. Try again later".to_owned());
@@ -104,8 +105,7 @@ impl Cluster {
         if is_hard {
             self.take_new_name();
         }
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
         self.end(Some(host));
         Ok(())
     }
@@ -129,12 +129,8 @@ impl Cluster {
         self.begin_with(now, host);
         let ix = self.known(id)?;
         let myself = &self.nodes[MYSELF];
-        if ix == MYSELF {
-            return Err("ERR Can't replicate myself".to_owned());
-        }
-        if self.nodes[ix].is_replica() {
-            return Err("ERR I can only replicate a master, not a replica.".to_owned());
-        }
+        refuse_if(ix == MYSELF, "ERR Can't replicate myself")?;
+        refuse_if(self.nodes[ix].is_replica(), "ERR I can only replicate a master, not a replica.")?;
         if myself.is_primary() && (myself.slot_count > 0 || host.has_keys()) {
             return Err("ERR To set a master the node must be empty and without assigned slots.".to_owned());
         }
@@ -167,9 +163,7 @@ impl Cluster {
             let text = "ERR The user can assign a config epoch only when the node does not know any other node.";
             return Err(text.to_owned());
         }
-        if self.nodes[MYSELF].config_epoch != 0 {
-            return Err("ERR Node config epoch is already non-zero".to_owned());
-        }
+        refuse_if(self.nodes[MYSELF].config_epoch != 0, "ERR Node config epoch is already non-zero")?;
         let epoch = Some(told).filter(|epoch| *epoch <= EPOCH_TAKEN_MAX).ok_or_else(wrong)?;
         self.nodes[MYSELF].config_epoch = epoch;
         self.current_epoch = self.current_epoch.max(epoch);
@@ -185,9 +179,7 @@ impl Cluster {
     /// This node is no replica, or its primary is not there.
     pub fn failover(&mut self, how: Failover, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
-        if self.nodes[MYSELF].is_primary() {
-            return Err("ERR You should send CLUSTER FAILOVER to a replica".to_owned());
-        }
+        refuse_if(self.nodes[MYSELF].is_primary(), "ERR You should send CLUSTER FAILOVER to a replica")?;
         let unknown = "ERR I'm a replica but my master is unknown to me";
         let primary = self.primary_ix().ok_or(unknown)?;
         let is_gone = self.nodes[primary].has(Flags::FAILED) || self.link_to(primary).is_none();
@@ -195,7 +187,11 @@ impl Cluster {
             return Err("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE".to_owned());
         }
         match how {
-            Failover::Takeover => self.take_over(),
+            Failover::Takeover => {
+                self.warning("Taking over the master (user request).");
+                self.bump_config_epoch();
+                self.replace_primary();
+            }
             Failover::Force => {
                 self.warning("Forced failover user request accepted.");
                 self.start_manual_failover(None);
@@ -207,12 +203,6 @@ impl Cluster {
         }
         self.end(Some(host));
         Ok(())
-    }
-
-    fn take_over(&mut self) {
-        self.warning("Taking over the master (user request).");
-        self.bump_config_epoch();
-        self.replace_primary();
     }
 
     /// CLUSTER COUNT-FAILURE-REPORTS.

@@ -15,39 +15,31 @@ pub const BANS_MAX: usize = 1_000;
 pub const NAME_LEN_MAX: usize = 255;
 
 /// A node that is kept out.
-struct Ban {
+pub(super) struct Ban {
     id: NodeId,
     until_ms: u64,
-}
-
-/// All of them, the oldest first.
-#[derive(Default)]
-pub(super) struct Bans(Vec<Ban>);
-
-impl Bans {
-    fn add(&mut self, id: NodeId, until_ms: u64) {
-        self.0.retain(|ban| ban.id != id);
-        if self.0.len() >= BANS_MAX {
-            self.0.remove(0);
-        }
-        self.0.push(Ban { id, until_ms });
-    }
-
-    pub(super) fn expire(&mut self, now_ms: u64) {
-        self.0.retain(|ban| ban.until_ms > now_ms);
-    }
 }
 
 impl Cluster {
     /// Whether a node is kept out.
     pub(super) fn is_banned(&self, id: NodeId) -> bool {
-        self.bans.0.iter().any(|ban| ban.id == id && ban.until_ms > self.now.mono_ms)
+        self.bans.iter().any(|ban| ban.id == id && ban.until_ms > self.now.mono_ms)
     }
 
     /// Keeps a node out for a time.
     pub(super) fn ban(&mut self, id: NodeId, time_ms: u64) {
         let until_ms = self.now.mono_ms.saturating_add(time_ms);
-        self.bans.add(id, until_ms);
+        self.bans.retain(|ban| ban.id != id);
+        if self.bans.len() >= BANS_MAX {
+            self.bans.remove(0);
+        }
+        self.bans.push(Ban { id, until_ms });
+    }
+
+    /// Bans that are over are forgotten.
+    pub(super) fn expire_bans(&mut self) {
+        let now_ms = self.now.mono_ms;
+        self.bans.retain(|ban| ban.until_ms > now_ms);
     }
 
     /// What this node tells those that take extensions.
@@ -61,7 +53,7 @@ impl Cluster {
             all.push(Extension::NodeName(myself.nodename.clone()));
         }
         let left_s = |ban: &Ban| ban.until_ms.saturating_sub(self.now.mono_ms) / 1000;
-        let bans = self.bans.0.iter().filter(|ban| left_s(ban) > 0);
+        let bans = self.bans.iter().filter(|ban| left_s(ban) > 0);
         all.extend(bans.map(|ban| Extension::Forgotten { id: ban.id, ttl_s: left_s(ban) }));
         all.push(Extension::Shard(myself.shard));
         all

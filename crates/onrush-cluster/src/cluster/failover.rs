@@ -56,7 +56,7 @@ impl Cluster {
         self.queue.push(Action::Pause { until_mono_ms });
         let label = self.nodes[sender].label();
         self.warning(format!("Manual failover requested by replica {label}."));
-        self.ticking.hurry();
+        self.ticking.is_hurried = true;
     }
 
     /// Tells the replica the offset that it has to come to, now that no client can move it.

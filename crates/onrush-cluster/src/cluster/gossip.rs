@@ -34,18 +34,14 @@ impl Cluster {
             }
             let drawn = self.nodes.random(&mut self.random);
             chosen.extend(drawn.filter(|ix| Some(*ix) != receiver && self.is_news(*ix)));
-            self.mark(&chosen);
+            if let Some(ix) = chosen.last() {
+                self.nodes[*ix].gossip_round = self.gossip_round;
+            }
         }
         if self.ticking.maybe_failed > 0 {
             chosen.extend(self.maybe_failed(receiver));
         }
         chosen.into_iter().map(|ix| self.entry(&self.nodes[ix])).collect()
-    }
-
-    fn mark(&mut self, chosen: &[Ix]) {
-        if let Some(ix) = chosen.last() {
-            self.nodes[*ix].gossip_round = self.gossip_round;
-        }
     }
 
     /// Whether gossip may be about a node that was drawn.
@@ -139,8 +135,7 @@ impl Cluster {
         node.address = address;
         node.flags.remove(Flags::NO_ADDRESS);
         self.notice(format!("Address updated for node {label}, now {text}"));
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
     }
 
     /// Unix time of a time of the clock that never goes back.

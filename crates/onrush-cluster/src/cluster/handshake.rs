@@ -73,10 +73,9 @@ impl Cluster {
             node.address = address;
         }
         self.debug(format!("Handshake with node {} completed.", header.sender));
-        self.changed();
+        self.changed_for_clients();
         // A node that forgets all others does not come back by itself.
         self.save(true);
-        self.routes_changed();
         Some(ix)
     }
 
@@ -104,7 +103,6 @@ impl Cluster {
             node.reports.retain(|report| report.by != id);
             node.primary.take_if(|primary| *primary == id);
         }
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
     }
 }

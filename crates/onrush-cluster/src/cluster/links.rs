@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::Cluster;
 use super::actions::{Action, Host, LinkId, Now};
+use super::commands::Done;
 use super::nodes::{Ix, MYSELF};
 use crate::message::Greeting;
 use crate::node::Flags;
@@ -12,6 +13,7 @@ use crate::node::Flags;
 pub const INBOUND_LINKS_MAX: usize = 16_384;
 
 /// A connection.
+#[derive(Default)]
 pub(super) struct Link {
     /// The node at its other end, if it is known.
     pub(super) node: Option<Ix>,
@@ -92,17 +94,8 @@ impl Cluster {
         }
         let (peer_ip, local_ip) = (peer_ip.to_owned(), local_ip.to_owned());
         let created_ms = self.now.mono_ms;
-        Some(self.links.add(Link {
-            node: None,
-            is_outgoing: false,
-            is_up: true,
-            created_ms,
-            data_received_ms: created_ms,
-            peer_ip,
-            local_ip,
-            pings: 0,
-            pongs: 0,
-        }))
+        let link = Link { is_up: true, created_ms, data_received_ms: created_ms, peer_ip, local_ip, ..Link::default() };
+        Some(self.links.add(link))
     }
 
     /// The first message on a link. A ping that is without an answer since an earlier link stays so.
@@ -121,21 +114,36 @@ impl Cluster {
         let node = &mut self.nodes[ix];
         let (ip, bus_port) = (node.address.ip.clone(), node.address.bus_port);
         let peer_ip = ip.clone();
-        let link = Link {
+        let link = self.links.add(Link {
             node: Some(ix),
             is_outgoing: true,
-            is_up: false,
             created_ms,
             data_received_ms: created_ms,
             peer_ip,
-            local_ip: String::new(),
-            pings: 0,
-            pongs: 0,
-        };
-        let link = self.links.add(link);
+            ..Link::default()
+        });
         node.link = Some(link);
         node.ping_sent_ms.get_or_insert(created_ms);
         self.queue.push(Action::Connect { link, node: node.id, ip, bus_port });
+    }
+
+    /// DEBUG CLUSTERLINK KILL: ends the link to a node, from it, or both (`to`, `from`, `all`), as a fault of the network does.
+    ///
+    /// # Errors
+    /// The node is not known, or the direction is none of these.
+    pub fn kill_links(&mut self, id: &str, direction: &str, now: Now) -> Done {
+        self.begin(now);
+        let ix = self.known(id)?;
+        let (to, from) = (self.nodes[ix].link, self.nodes[ix].inbound);
+        let ended = match direction.to_ascii_lowercase().as_str() {
+            "to" => [to, None],
+            "from" => [from, None],
+            "all" => [to, from],
+            _ => return Err(format!("ERR Unknown direction {direction}")),
+        };
+        ended.into_iter().flatten().for_each(|link| self.close_link(link));
+        self.end(None);
+        Ok(())
     }
 
     /// Closes a link.

@@ -10,7 +10,6 @@
 //! - It gives the messages that have come to `received` before it calls `tick`.
 
 pub mod actions;
-mod chains;
 pub mod commands;
 mod conf;
 mod election;
@@ -18,7 +17,6 @@ mod epochs;
 mod extensions;
 mod failover;
 mod failure;
-mod faults;
 mod gossip;
 mod handshake;
 mod header;
@@ -81,7 +79,8 @@ pub struct Cluster {
     reserved: Option<whole_slots::Reserved>,
     /// The last round of pings.
     round: u64,
-    bans: extensions::Bans,
+    /// Nodes that are kept out, the oldest ban first.
+    bans: Vec<extensions::Ban>,
     stats: stats::Stats,
     ticking: tick::Ticking,
     gossip_round: u64,
@@ -139,13 +138,13 @@ impl Cluster {
             last_vote_epoch: 0,
             asked_epoch: 0,
             predecessor: vote::Predecessor::default(),
-            state: state::State::default(),
+            state: state::State::new(),
             election: election::Election::default(),
             manual: failover::Manual::default(),
             hands_over: None,
             reserved: None,
             round: 0,
-            bans: extensions::Bans::default(),
+            bans: Vec::new(),
             stats: stats::Stats::default(),
             ticking: tick::Ticking::default(),
             gossip_round: 0,
@@ -173,8 +172,7 @@ impl Cluster {
             self.nodes[MYSELF].address.ip.clear();
         }
         self.apply_options();
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
         self.end(None);
         true
     }
@@ -236,8 +234,7 @@ impl Cluster {
             }
         }
         if claimed + imported > 0 {
-            self.changed();
-            self.routes_changed();
+            self.changed_for_clients();
         }
         self.end(Some(host));
         (claimed, imported)
@@ -345,6 +342,12 @@ impl Cluster {
     fn changed(&mut self) {
         self.save(false);
         self.state.must_update = true;
+    }
+
+    /// The same for something that clients are told as well.
+    fn changed_for_clients(&mut self) {
+        self.changed();
+        self.routes_changed();
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {

@@ -26,7 +26,7 @@ pub(super) struct Report {
 }
 
 /// What is known of a node. Times are of the clock that never goes back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) flags: Flags,
@@ -70,29 +70,11 @@ impl Node {
             id,
             flags,
             address,
-            hostname: String::new(),
-            nodename: String::new(),
             shard,
-            tells_shard: false,
-            primary: None,
-            slots: SlotSet::new(),
-            slot_count: 0,
             claims_all: true,
-            config_epoch: 0,
-            offset: 0,
             created_ms: now_ms,
-            ping_sent_ms: None,
-            pong_received_ms: None,
             data_received_ms: now_ms,
-            failed_ms: 0,
-            voted_ms: None,
-            orphaned_ms: None,
-            heard_round: 0,
-            awaited: None,
-            link: None,
-            inbound: None,
-            reports: Vec::new(),
-            gossip_round: 0,
+            ..Self::default()
         }
     }
 

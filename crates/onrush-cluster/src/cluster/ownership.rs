@@ -27,9 +27,11 @@ struct Orphaned {
 }
 
 /// The owner of each slot, and slots on their way from or to this node.
+#[derive(Default)]
 pub(super) struct Slots {
     owners: Box<[u16]>,
-    assigned: usize,
+    /// How many have an owner.
+    pub(super) assigned: usize,
     /// Slots whose owner does not claim them any more.
     pub(super) unclaimed: SlotSet,
     /// The slots of each node that is a primary no more, as far as nobody has claimed them since.
@@ -47,27 +49,12 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new() -> Self {
-        Self {
-            owners: vec![NO_NODE; usize::from(SLOTS)].into(),
-            assigned: 0,
-            unclaimed: SlotSet::new(),
-            orphaned: Vec::new(),
-            migrating: BTreeMap::new(),
-            importing: BTreeMap::new(),
-            taken: BTreeMap::new(),
-            defends: false,
-            defended_ms: None,
-        }
+        Self { owners: vec![NO_NODE; usize::from(SLOTS)].into(), ..Self::default() }
     }
 
     pub(super) fn owner(&self, slot: u16) -> Option<Ix> {
         let owner = self.owners[usize::from(slot)];
         (owner != NO_NODE).then_some(usize::from(owner))
-    }
-
-    /// How many have an owner.
-    pub(super) fn assigned(&self) -> usize {
-        self.assigned
     }
 
     /// How many nodes have had slots whose owners are not known yet: most often there are so many more owners.

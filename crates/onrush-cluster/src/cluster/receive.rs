@@ -41,6 +41,12 @@ impl Cluster {
         self.end(Some(host));
     }
 
+    /// DEBUG DROP-CLUSTER-PACKET-FILTER: messages of this type that come are lost from now on; none with a number that is no
+    /// type.
+    pub fn lose_messages(&mut self, kind: i64) {
+        self.loses = u16::try_from(kind).ok();
+    }
+
     fn hear(&mut self, link: LinkId, Message { header, body }: &Message) {
         if header.current_epoch > EPOCH_MAX || header.config_epoch > EPOCH_MAX {
             self.warning(format!("Node {} tells an epoch that nobody can have reached.", header.sender));
@@ -172,8 +178,7 @@ impl Cluster {
         let node = &mut self.nodes[ix];
         node.flags.insert(Flags::NO_ADDRESS);
         node.address = Address::default();
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
     }
 
     /// This node is reached under the address that others ask it in with.

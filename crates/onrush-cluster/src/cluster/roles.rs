@@ -31,8 +31,7 @@ impl Cluster {
             let node = &mut self.nodes[ix];
             node.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
             node.flags.insert(Flags::REPLICA);
-            self.changed();
-            self.routes_changed();
+            self.changed_for_clients();
         }
         let Some(owner) = self.find(primary) else { return };
         if self.nodes[ix].primary != Some(primary) && owner != ix {
@@ -65,8 +64,7 @@ impl Cluster {
         }
         node.flags.remove(Flags::REPLICA);
         node.flags.insert(Flags::PRIMARY);
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
     }
 
     /// Notes whom a node follows. A primary that has had replicas may have those of others.
@@ -109,6 +107,20 @@ impl Cluster {
         self.election.forget();
         self.changed();
         self.save(true);
+    }
+
+    /// If this node's primary has become a replica, this node follows the same primary.
+    pub(super) fn leave_chain(&mut self) {
+        let Some(followed) = self.primary_ix().map(|ix| &self.nodes[ix]).filter(|node| node.is_replica()) else {
+            return;
+        };
+        let Some(next) = followed.primary.and_then(|id| self.find(id)) else { return };
+        if next == MYSELF || !self.nodes[next].is_primary() {
+            return;
+        }
+        let (from, to) = (followed.label(), self.nodes[next].label());
+        self.notice(format!("I'm a sub-replica! Reconfiguring myself from {from} to {to}"));
+        self.set_my_primary(next);
     }
 
     /// Has the server follow whom this node follows.

@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use super::actions::{Host, Now};
-use super::commands::Done;
+use super::commands::{Done, refuse_if};
 use super::nodes::{Ix, MYSELF};
 use crate::slots::SlotSet;
 
@@ -109,20 +109,18 @@ impl Cluster {
     /// Whether this node may take slots over with a new epoch, by which it claims all of its slots.
     pub(super) fn check_new_epoch(&self) -> Done {
         self.check_kept()?;
-        if self.has_been_away() { Err(BEEN_AWAY.to_owned()) } else { Ok(()) }
+        refuse_if(self.has_been_away(), BEEN_AWAY)
     }
 
     /// Whether this node may take a new epoch at all: by it, it would claim slots that another one may have by now.
     pub(super) fn check_kept(&self) -> Done {
-        if self.hands_over.is_some() {
-            return Err(HANDS_OVER.to_owned());
-        }
+        refuse_if(self.hands_over.is_some(), HANDS_OVER)?;
         self.check_no_failover()
     }
 
     /// Whether no replica takes over, which would not hear any more which slots have gone.
     fn check_no_failover(&self) -> Done {
-        if self.manual.replica.is_some() { Err(TAKEN_OVER.to_owned()) } else { Ok(()) }
+        refuse_if(self.manual.replica.is_some(), TAKEN_OVER)
     }
 
     /// Its last slot has gone: this node becomes a replica of the new owner.
@@ -151,9 +149,7 @@ impl Cluster {
     /// A slot has an owner, or is named twice; or this node is a replica, which has no slots.
     pub fn add_slots(&mut self, slots: &[u16], now: Now) -> Done {
         self.begin(now);
-        if self.nodes[MYSELF].is_replica() {
-            return Err("ERR A replica has no slots of its own".to_owned());
-        }
+        refuse_if(self.nodes[MYSELF].is_replica(), "ERR A replica has no slots of its own")?;
         self.check_each(slots, true)?;
         self.check_no_failover()?;
         for slot in slots {
@@ -196,9 +192,7 @@ impl Cluster {
     /// There are keys here.
     pub fn flush_slots(&mut self, now: Now, host: &dyn Host) -> Done {
         self.begin_with(now, host);
-        if host.has_keys() {
-            return Err("ERR DB must be empty to perform CLUSTER FLUSHSLOTS.".to_owned());
-        }
+        refuse_if(host.has_keys(), "ERR DB must be empty to perform CLUSTER FLUSHSLOTS.")?;
         self.check_no_failover()?;
         self.unassign_all(MYSELF);
         self.end_slot(Some(host));
@@ -207,24 +201,19 @@ impl Cluster {
 
     fn begin_slot(&mut self, now: Now) -> Done {
         self.begin(now);
-        match self.nodes[MYSELF].is_replica() {
-            true => Err("ERR Please use SETSLOT only with masters.".to_owned()),
-            false => Ok(()),
-        }
+        refuse_if(self.nodes[MYSELF].is_replica(), "ERR Please use SETSLOT only with masters.")
     }
 
     /// A slot is marked: whoever forgets that has it as before, and its keys are looked at when the node starts.
     fn end_mark(&mut self) {
-        self.changed();
-        self.routes_changed();
+        self.changed_for_clients();
         self.end(None);
     }
 
     fn end_slot(&mut self, host: Option<&dyn Host>) {
-        self.changed();
+        self.changed_for_clients();
         // Another node may give the slot away as soon as the client has the reply.
         self.save(true);
-        self.routes_changed();
         self.end(host);
     }
 
@@ -236,9 +225,6 @@ impl Cluster {
     }
 
     fn check_primary(&self, ix: Ix) -> Done {
-        match self.nodes[ix].is_replica() {
-            true => Err("ERR Target node is not a master".to_owned()),
-            false => Ok(()),
-        }
+        refuse_if(self.nodes[ix].is_replica(), "ERR Target node is not a master")
     }
 }

@@ -14,6 +14,7 @@ const REJOIN_DELAY_MIN_MS: u64 = 500;
 const REJOIN_DELAY_MAX_MS: u64 = 5_000;
 
 /// What it looks like.
+#[derive(Default)]
 pub(super) struct State {
     pub(super) is_up: bool,
     /// To be looked at again at the end of the event.
@@ -37,21 +38,9 @@ pub(super) struct State {
     away_ms: Option<u64>,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            is_up: false,
-            must_update: true,
-            size: 1,
-            quorum: 1,
-            has_majority: false,
-            started_ms: None,
-            started_with_slots: false,
-            minority_ms: None,
-            few_ms: None,
-            stalled_ms: None,
-            away_ms: None,
-        }
+impl State {
+    pub(super) fn new() -> Self {
+        Self { must_update: true, size: 1, quorum: 1, ..Self::default() }
     }
 }
 
@@ -111,7 +100,7 @@ impl Cluster {
     fn covers_slots(&self) -> bool {
         let has_failed = |node: &Node| node.slot_count > 0 && node.has(Flags::FAILED);
         !self.options.require_full_coverage
-            || (self.slots.assigned() == usize::from(SLOTS) && !self.nodes.iter().any(|(_, node)| has_failed(node)))
+            || (self.slots.assigned == usize::from(SLOTS) && !self.nodes.iter().any(|(_, node)| has_failed(node)))
     }
 
     pub(super) fn set_state(&mut self, is_up: bool) {

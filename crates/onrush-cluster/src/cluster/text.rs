@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Cluster;
+use super::commands::refuse_if;
 use super::nodes::{MYSELF, Node};
 use crate::node::Flags;
 
@@ -16,7 +17,7 @@ impl Cluster {
         };
         let mut out = String::new();
         let lines = [
-            ("slots_assigned", self.slots.assigned() as u64),
+            ("slots_assigned", self.slots.assigned as u64),
             ("slots_ok", slots_of(&|node| !node.is_silent()) as u64),
             ("slots_pfail", slots_of(&|node| node.has(Flags::MAYBE_FAILED)) as u64),
             ("slots_fail", slots_of(&|node| node.has(Flags::FAILED)) as u64),
@@ -44,9 +45,7 @@ impl Cluster {
     /// The whole error for the client.
     pub fn replicas_text(&self, id: &str) -> Result<Vec<String>, String> {
         let primary = &self.nodes[self.known(id)?];
-        if primary.is_replica() {
-            return Err("ERR The specified node is not a master".to_owned());
-        }
+        refuse_if(primary.is_replica(), "ERR The specified node is not a master")?;
         let replicas = self.nodes.iter().filter(|(_, node)| node.is_replica_of(primary.id));
         Ok(replicas.map(|(ix, node)| self.line(ix, node).to_string()).collect())
     }

@@ -22,16 +22,9 @@ const NOT_PINGED: Flags = Flags::MYSELF.union(Flags::NO_ADDRESS).union(Flags::HA
 pub(super) struct Ticking {
     last_ms: Option<u64>,
     random_ping_ms: u64,
-    is_hurried: bool,
+    pub(super) is_hurried: bool,
     /// Nodes that do not answer, but have not failed.
     pub(super) maybe_failed: usize,
-}
-
-impl Ticking {
-    /// The next tick is due at once.
-    pub(super) fn hurry(&mut self) {
-        self.is_hurried = true;
-    }
 }
 
 /// After so many node timeouts the node that a slot was taken over from has heard of it, or has failed.
@@ -50,7 +43,7 @@ impl Cluster {
     pub fn tick(&mut self, now: Now, host: &dyn Host) {
         self.begin_with(now, host);
         self.note_stall();
-        self.bans.expire(self.now.mono_ms);
+        self.expire_bans();
         self.keep_links();
         self.ping_at_random();
         self.nodes.places().for_each(|ix| self.watch(ix));
@@ -140,7 +133,7 @@ impl Cluster {
             self.close_link_to(ix);
         }
         match ping_ms {
-            None if node_is_due(self.nodes[ix].pong_received_ms.map(since), timeout_ms) => {
+            None if self.nodes[ix].pong_received_ms.map(since).is_none_or(is_late) => {
                 self.send_greeting(ix, Greeting::Ping);
             }
             Some(ping_ms) if ping_ms.min(data_ms) > timeout_ms => self.suspect(ix),
@@ -160,8 +153,4 @@ impl Cluster {
         // A lone primary with slots is a majority.
         self.decide_failure(ix);
     }
-}
-
-fn node_is_due(pong_ms: Option<u64>, timeout_ms: u64) -> bool {
-    pong_ms.is_none_or(|pong_ms| pong_ms > timeout_ms / 2)
 }

@@ -1,6 +1,7 @@
 //! Votes: a primary with slots lets a replica of a failed primary take over.
 
 use super::Cluster;
+use super::commands::refuse_if;
 use super::nodes::{Ix, MYSELF};
 use crate::message::{Body, Header, MessageFlags};
 use crate::node::{Flags, NodeId};
@@ -123,14 +124,10 @@ impl Cluster {
 
     fn failed_primary(&self, sender: Ix, header: &Header) -> Result<Ix, String> {
         let is_forced = header.message_flags.contains(MessageFlags::FORCE_ACK);
-        if self.nodes[sender].is_primary() {
-            return Err("it is a master node".to_owned());
-        }
+        refuse_if(self.nodes[sender].is_primary(), "it is a master node")?;
         let primary = self.nodes[sender].primary.and_then(|id| self.find(id)).ok_or("I don't know its master")?;
-        match is_forced || self.nodes[primary].has(Flags::FAILED) {
-            true => Ok(primary),
-            false => Err("its master is up".to_owned()),
-        }
+        refuse_if(!is_forced && !self.nodes[primary].has(Flags::FAILED), "its master is up")?;
+        Ok(primary)
     }
 
     fn may_vote_again(&self, primary: Ix) -> Result<(), String> {

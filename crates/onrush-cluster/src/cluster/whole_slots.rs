@@ -6,7 +6,7 @@
 
 use super::Cluster;
 use super::actions::{Host, Now};
-use super::commands::Done;
+use super::commands::{Done, refuse_if};
 use super::nodes::{Ix, MYSELF};
 use super::receive::EPOCH_MAX;
 use super::view::RouteNode;
@@ -57,9 +57,7 @@ impl Cluster {
     pub fn check_export(&self, slots: &[u16], target: &str) -> Done {
         self.check_is_primary()?;
         let ix = self.known(target)?;
-        if ix == MYSELF {
-            return Err("ERR Can't migrate slots to this node itself".to_owned());
-        }
+        refuse_if(ix == MYSELF, "ERR Can't migrate slots to this node itself")?;
         self.check_reachable(ix)?;
         for slot in slots {
             if self.slots.owner(*slot) != Some(MYSELF) {
@@ -79,12 +77,8 @@ impl Cluster {
     /// A replica takes over. There is no such epoch.
     pub fn reserve_hand_over(&mut self, now: Now, host: &dyn Host) -> Result<bool, String> {
         self.begin_with(now, host);
-        if self.manual.replica.is_some() {
-            return Err("A replica of this node is taking over".to_owned());
-        }
-        if self.current_epoch >= EPOCH_MAX - 1 {
-            return Err("There is no higher configEpoch".to_owned());
-        }
+        refuse_if(self.manual.replica.is_some(), "A replica of this node is taking over")?;
+        refuse_if(self.current_epoch >= EPOCH_MAX - 1, "There is no higher configEpoch")?;
         let is_ready = match self.reserved.filter(|reserved| reserved.epoch > self.highest_taken()) {
             Some(reserved) => self.has_heard(reserved.round) && self.is_settled(),
             None => {
@@ -174,8 +168,7 @@ impl Cluster {
     fn claim_kept(&mut self) -> Keeps {
         if self.take_epoch().is_some() {
             self.notice("configEpoch updated after a hand-over of slots that was not answered");
-            self.changed();
-            self.routes_changed();
+            self.changed_for_clients();
             self.broadcast_pong();
         }
         Keeps::Claims(self.begin_round())
@@ -298,17 +291,12 @@ impl Cluster {
     }
 
     fn check_is_primary(&self) -> Done {
-        match self.nodes[MYSELF].is_replica() {
-            true => Err("ERR This node is a replica: slots go from primaries to primaries".to_owned()),
-            false => Ok(()),
-        }
+        refuse_if(self.nodes[MYSELF].is_replica(), "ERR This node is a replica: slots go from primaries to primaries")
     }
 
     fn check_reachable(&self, ix: Ix) -> Done {
         let node = &self.nodes[ix];
-        if !node.is_primary() {
-            return Err("ERR Target node is not a master".to_owned());
-        }
+        refuse_if(!node.is_primary(), "ERR Target node is not a master")?;
         if node.flags.intersects(Flags::FAILED | Flags::HANDSHAKE | Flags::NO_ADDRESS) {
             return Err("ERR Target node can't be reached".to_owned());
         }

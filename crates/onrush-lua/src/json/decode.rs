@@ -4,9 +4,7 @@ use super::Options;
 use crate::stack::{NESTING_MAX, Outcome, Raised, Stack};
 
 pub(super) fn decode(stack: &Stack<'_>) -> Outcome {
-    if stack.top() != 1 {
-        return Err(stack.bad_argument(1, "expected 1 argument"));
-    }
+    stack.refuse_argument_if(stack.top() != 1, 1, "expected 1 argument")?;
     let text = stack.check_text(1)?;
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(stack.raise("JSON parser does not support UTF-16 or UTF-32"));
@@ -302,59 +300,56 @@ fn read_number(text: &[u8]) -> Option<(f64, usize)> {
 
 fn read_word(text: &[u8]) -> Option<(f64, usize)> {
     let begins = |word: &str| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()));
-    if begins("infinity") {
-        Some((f64::INFINITY, 8))
-    } else if begins("inf") {
-        Some((f64::INFINITY, 3))
-    } else if begins("nan") {
-        Some((f64::NAN, 3))
-    } else {
-        None
-    }
+    let words = [("infinity", f64::INFINITY), ("inf", f64::INFINITY), ("nan", f64::NAN)];
+    words.into_iter().find(|(word, _)| begins(word)).map(|(word, value)| (value, word.len()))
 }
 
 fn digits(text: &[u8], is_digit: impl Fn(&u8) -> bool) -> usize {
     text.iter().position(|byte| !is_digit(byte)).unwrap_or(text.len())
 }
 
+/// The length of digits that may have a point in them, and how many stand behind the point.
+fn mantissa(text: &[u8], is_digit: impl Fn(&u8) -> bool + Copy) -> Option<(usize, usize)> {
+    let whole = digits(text, is_digit);
+    let (mut len, mut fraction) = (whole, 0);
+    if text.get(whole) == Some(&b'.') {
+        fraction = digits(&text[whole + 1..], is_digit);
+        len += 1 + fraction;
+    }
+    (whole + fraction > 0).then_some((len, fraction))
+}
+
+/// The digits of an exponent, with their sign.
+fn exponent(power: &[u8]) -> Option<&[u8]> {
+    let sign = usize::from(matches!(power.first(), Some(b'-' | b'+')));
+    let count = digits(&power[sign..], u8::is_ascii_digit);
+    (count > 0).then(|| &power[..sign + count])
+}
+
 fn read_hex(text: &[u8]) -> Option<(f64, usize)> {
     let [b'0', b'x' | b'X', rest @ ..] = text else { return None };
-    let whole = digits(rest, u8::is_ascii_hexdigit);
-    let fraction = if rest.get(whole) == Some(&b'.') { digits(&rest[whole + 1..], u8::is_ascii_hexdigit) } else { 0 };
-    if whole + fraction == 0 {
-        return None;
-    }
-    let mut len = whole + if rest.get(whole) == Some(&b'.') { 1 + fraction } else { 0 };
+    let (mut len, fraction) = mantissa(rest, u8::is_ascii_hexdigit)?;
     let mut value = 0.0;
     for &byte in rest[..len].iter().filter(|byte| **byte != b'.') {
         value = value * 16.0 + f64::from(char::from(byte).to_digit(16).unwrap_or_default());
     }
-    let mut exponent = -4 * fraction as i32;
-    if let [b'p' | b'P', power @ ..] = &rest[len..] {
-        let sign = usize::from(matches!(power.first(), Some(b'-' | b'+')));
-        let count = digits(&power[sign..], u8::is_ascii_digit);
-        if count > 0 {
-            let text = std::str::from_utf8(&power[..sign + count]).unwrap_or_default();
-            exponent = exponent.saturating_add(text.parse::<i32>().unwrap_or(i32::MAX));
-            len += 1 + sign + count;
-        }
+    let mut power = -4 * fraction as i32;
+    if let [b'p' | b'P', rest @ ..] = &rest[len..]
+        && let Some(digits) = exponent(rest)
+    {
+        let text = std::str::from_utf8(digits).unwrap_or_default();
+        power = power.saturating_add(text.parse::<i32>().unwrap_or(i32::MAX));
+        len += 1 + digits.len();
     }
-    Some((value * 2f64.powi(exponent), 2 + len))
+    Some((value * 2f64.powi(power), 2 + len))
 }
 
 fn read_decimal(text: &[u8]) -> Option<(f64, usize)> {
-    let whole = digits(text, u8::is_ascii_digit);
-    let fraction = if text.get(whole) == Some(&b'.') { digits(&text[whole + 1..], u8::is_ascii_digit) } else { 0 };
-    if whole + fraction == 0 {
-        return None;
-    }
-    let mut len = whole + if text.get(whole) == Some(&b'.') { 1 + fraction } else { 0 };
-    if let [b'e' | b'E', power @ ..] = &text[len..] {
-        let sign = usize::from(matches!(power.first(), Some(b'-' | b'+')));
-        let count = digits(&power[sign..], u8::is_ascii_digit);
-        if count > 0 {
-            len += 1 + sign + count;
-        }
+    let (mut len, _) = mantissa(text, u8::is_ascii_digit)?;
+    if let [b'e' | b'E', rest @ ..] = &text[len..]
+        && let Some(digits) = exponent(rest)
+    {
+        len += 1 + digits.len();
     }
     let value = std::str::from_utf8(&text[..len]).ok()?.parse().ok()?;
     Some((value, len))

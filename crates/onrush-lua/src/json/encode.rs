@@ -9,9 +9,7 @@ use crate::unfold::ValuesLeft;
 const PART_LEN: usize = 4096;
 
 pub(super) fn encode(stack: &Stack<'_>) -> Outcome {
-    if stack.top() != 1 {
-        return Err(stack.bad_argument(1, "expected 1 argument"));
-    }
+    stack.refuse_argument_if(stack.top() != 1, 1, "expected 1 argument")?;
     let options = stack.world().json.get();
     stack.world().with_scratch(|out| {
         Encoder { stack, out, options: &options, left: ValuesLeft::new(stack.heap()) }.value(0)?;

@@ -66,9 +66,15 @@ fn push_library(stack: &Stack<'_>) {
     add(stack, "encode", encode::encode);
     add(stack, "decode", decode::decode);
     add(stack, "encode_sparse_array", sparse_array);
-    add(stack, "encode_max_depth", |stack: &Stack<'_>| depth(stack, |options| &mut options.encode_depth));
-    add(stack, "decode_max_depth", |stack: &Stack<'_>| depth(stack, |options| &mut options.decode_depth));
-    add(stack, "encode_number_precision", precision);
+    add(stack, "encode_max_depth", |stack: &Stack<'_>| {
+        number(stack, i32::MAX as u32, |options| &mut options.encode_depth)
+    });
+    add(stack, "decode_max_depth", |stack: &Stack<'_>| {
+        number(stack, i32::MAX as u32, |options| &mut options.decode_depth)
+    });
+    add(stack, "encode_number_precision", |stack: &Stack<'_>| {
+        number(stack, PRECISION_MAX, |options| &mut options.precision)
+    });
     add(stack, "encode_keep_buffer", |stack: &Stack<'_>| switch(stack, |options| &mut options.keep_buffer));
     add(stack, "encode_invalid_numbers", encode_invalid_numbers);
     add(stack, "decode_invalid_numbers", |stack: &Stack<'_>| switch(stack, |options| &mut options.decode_invalid));
@@ -79,18 +85,8 @@ fn push_library(stack: &Stack<'_>) {
     stack.push_null_pointer();
     stack.set_field(-2, "null");
     for (name, text) in [("_NAME", "cjson"), ("_VERSION", "2.1.0")] {
-        stack.push_bytes(text.as_bytes());
-        stack.set_field(-2, name);
+        stack.set_text(name, text.as_bytes());
     }
-}
-
-/// Checks the number of arguments of a function that sets options; missing ones become nil.
-fn begin(stack: &Stack<'_>, args: i32) -> Result<(), Raised> {
-    if stack.top() > args {
-        return Err(stack.bad_argument(args + 1, "found too many arguments"));
-    }
-    stack.set_top(args);
-    Ok(())
 }
 
 fn integer(stack: &Stack<'_>, nth: i32, setting: &mut u32, min: u32, max: u32) -> Result<(), Raised> {
@@ -105,17 +101,17 @@ fn integer(stack: &Stack<'_>, nth: i32, setting: &mut u32, min: u32, max: u32) -
     Ok(())
 }
 
-/// Reads one of the words, or a boolean for the first two; pushes the present setting.
-fn choice(stack: &Stack<'_>, nth: i32, setting: &mut usize, words: &[&str]) -> Result<(), Raised> {
-    match stack.kind(nth) {
+/// Reads one of the words, or a boolean for the first two, from the first argument; pushes the present setting.
+fn choice(stack: &Stack<'_>, setting: &mut usize, words: &[&str]) -> Result<(), Raised> {
+    match stack.kind(1) {
         Kind::Nil => {}
-        Kind::Boolean => *setting = usize::from(stack.truth(nth)),
+        Kind::Boolean => *setting = usize::from(stack.truth(1)),
         _ => {
-            let word = stack.check_text(nth)?;
+            let word = stack.check_text(1)?;
             let found = words.iter().position(|known| known.as_bytes() == word);
             *setting = found.ok_or_else(|| {
                 let word = String::from_utf8_lossy(word).into_owned();
-                stack.bad_argument(nth, &format!("invalid option '{word}'"))
+                stack.bad_argument(1, &format!("invalid option '{word}'"))
             })?;
         }
     }
@@ -127,55 +123,48 @@ fn choice(stack: &Stack<'_>, nth: i32, setting: &mut usize, words: &[&str]) -> R
     Ok(())
 }
 
-fn change<R>(stack: &Stack<'_>, change: impl FnOnce(&mut Options) -> Result<R, Raised>) -> Result<R, Raised> {
+/// Reads or sets the setting from the first argument; pushes the present one.
+fn on_or_off(stack: &Stack<'_>, setting: &mut bool) -> Result<(), Raised> {
+    let mut now = usize::from(*setting);
+    choice(stack, &mut now, &["off", "on"])?;
+    *setting = now == 1;
+    Ok(())
+}
+
+/// Has options changed by a function of at most so many arguments; missing ones become nil. It has pushed as many results.
+fn change(stack: &Stack<'_>, args: i32, change: impl FnOnce(&mut Options) -> Result<(), Raised>) -> Outcome {
+    stack.refuse_argument_if(stack.top() > args, args + 1, "found too many arguments")?;
+    stack.set_top(args);
     let mut options = stack.world().json.get();
-    let result = change(&mut options);
+    let changed = change(&mut options);
     stack.world().json.set(options);
-    result
+    changed.map(|()| args as usize)
 }
 
 fn sparse_array(stack: &Stack<'_>) -> Outcome {
-    begin(stack, 3)?;
-    change(stack, |options| {
-        let mut convert = usize::from(options.sparse_convert);
-        choice(stack, 1, &mut convert, &["off", "on"])?;
-        options.sparse_convert = convert == 1;
+    change(stack, 3, |options| {
+        on_or_off(stack, &mut options.sparse_convert)?;
         integer(stack, 2, &mut options.sparse_ratio, 0, i32::MAX as u32)?;
-        integer(stack, 3, &mut options.sparse_safe, 0, i32::MAX as u32)?;
-        Ok(3)
+        integer(stack, 3, &mut options.sparse_safe, 0, i32::MAX as u32)
     })
 }
 
-fn depth(stack: &Stack<'_>, setting: impl FnOnce(&mut Options) -> &mut u32) -> Outcome {
-    begin(stack, 1)?;
-    change(stack, |options| integer(stack, 1, setting(options), 1, i32::MAX as u32).map(|()| 1))
-}
-
-fn precision(stack: &Stack<'_>) -> Outcome {
-    begin(stack, 1)?;
-    change(stack, |options| integer(stack, 1, &mut options.precision, 1, PRECISION_MAX).map(|()| 1))
+fn number(stack: &Stack<'_>, max: u32, setting: impl FnOnce(&mut Options) -> &mut u32) -> Outcome {
+    change(stack, 1, |options| integer(stack, 1, setting(options), 1, max))
 }
 
 fn switch(stack: &Stack<'_>, setting: impl FnOnce(&mut Options) -> &mut bool) -> Outcome {
-    begin(stack, 1)?;
-    change(stack, |options| {
-        let setting = setting(options);
-        let mut now = usize::from(*setting);
-        choice(stack, 1, &mut now, &["off", "on"])?;
-        *setting = now == 1;
-        Ok(1)
-    })
+    change(stack, 1, |options| on_or_off(stack, setting(options)))
 }
 
 fn encode_invalid_numbers(stack: &Stack<'_>) -> Outcome {
     const CHOICES: [Invalid; 3] = [Invalid::Refused, Invalid::Written, Invalid::Null];
-    begin(stack, 1)?;
-    change(stack, |options| {
+    change(stack, 1, |options| {
         let mut now = CHOICES.iter().position(|choice| *choice == options.encode_invalid).unwrap_or_default();
-        choice(stack, 1, &mut now, &["off", "on", "null"])?;
+        choice(stack, &mut now, &["off", "on", "null"])?;
         options.encode_invalid = CHOICES[now];
         debug_assert_ne!(stack.kind(TOP), Kind::None);
-        Ok(1)
+        Ok(())
     })
 }
 

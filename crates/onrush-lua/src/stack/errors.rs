@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use onrush_lua_sys as ffi;
 
-use super::{Outcome, Raised, Stack};
+use super::{Kind, Outcome, Raised, Stack};
 use crate::host::Interrupt;
 
 /// Lua's message when it gets no memory; the state holds this string from its beginning.
@@ -37,9 +37,7 @@ impl<'s> Stack<'s> {
 
     /// Pushes a table with `err`.
     pub(crate) fn push_error_table(&self, message: &[u8]) {
-        self.push_table(0, 1);
-        self.push_bytes(message);
-        self.set_field(-2, "err");
+        self.push_text_table("err", message);
     }
 
     /// Leaves the error of a wrong argument, which names the function as its caller does.
@@ -50,10 +48,28 @@ impl<'s> Stack<'s> {
         self.raise(format!("bad argument #{nth} to '{name}' ({problem})"))
     }
 
+    /// # Errors
+    /// `is_wrong`: leaves a table with the problem.
+    pub(crate) fn refuse_if(&self, is_wrong: bool, problem: &str) -> Result<(), Raised> {
+        if is_wrong { Err(self.raise_table(problem)) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// `is_wrong`: leaves the error of a wrong argument.
+    #[inline]
+    pub(crate) fn refuse_argument_if(&self, is_wrong: bool, nth: i32, problem: &str) -> Result<(), Raised> {
+        if is_wrong { Err(self.bad_argument(nth, problem)) } else { Ok(()) }
+    }
+
     /// Leaves the error of an argument of a wrong type.
     #[cold]
     pub(crate) fn wrong_type(&self, nth: i32, expected: &str) -> Raised {
         self.bad_argument(nth, &format!("{expected} expected, got {}", self.kind(nth).name()))
+    }
+
+    /// Whether argument `nth` is there, and not nil.
+    pub(crate) fn is_given(&self, nth: i32) -> bool {
+        !matches!(self.kind(nth), Kind::None | Kind::Nil)
     }
 
     /// Argument `nth` as a string or number.

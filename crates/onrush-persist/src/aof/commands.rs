@@ -174,17 +174,17 @@ impl CommandReader {
 
     /// Places of the file at which the last stream of replicas can be read, and its offsets there.
     pub fn streams(&self) -> &[(u64, u64)] {
-        self.follow.streams()
+        &self.follow.streams
     }
 
     /// Whether what was returned changes no data, and says nothing of where it stands.
     pub(super) fn is_silent(&self) -> bool {
-        self.follow.is_silent()
+        !self.follow.has_any
     }
 
     /// The place of the file behind the last note of a replica, if no stream begins behind it.
     pub fn data_end(&self) -> Option<u64> {
-        self.follow.data_end()
+        self.follow.data_end
     }
 
     /// Fills `chunk` with the next commands, about a megabyte or one command or transaction; `false` at the end of the file. O(bytes).

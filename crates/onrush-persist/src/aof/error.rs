@@ -6,17 +6,20 @@ use std::io;
 use crate::rdb::RdbError;
 
 /// Why the files of an append-only log cannot be read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
     /// The system failed.
+    #[error("{file}: {error}")]
     Io {
         /// The file or the folder.
         file: String,
         /// The system's error.
+        #[source]
         error: io::Error,
     },
     /// The manifest is not valid.
+    #[error("line {line} of the manifest: {reason}")]
     Manifest {
         /// The line, from 1.
         line: usize,
@@ -24,6 +27,7 @@ pub enum AofError {
         reason: String,
     },
     /// There are files of a log, but no manifest that says in which order.
+    #[error("{file} is not in the folder, but files of a log are, such as {found}")]
     NoManifest {
         /// The manifest.
         file: String,
@@ -31,12 +35,14 @@ pub enum AofError {
         found: String,
     },
     /// The manifest names a file that does not exist.
+    #[error("{file} is in the manifest but not in the folder")]
     Missing {
         /// The file.
         file: String,
     },
     /// The last file that is not empty ends in the middle of a command or of a transaction. This happens if the process
     /// or the machine dies during a write. The file may be cut there ([`truncate`](super::truncate)).
+    #[error("{file} ends in the middle of a command: its first {valid_len} of {len} bytes are whole")]
     Truncated {
         /// The file.
         file: String,
@@ -46,13 +52,16 @@ pub enum AofError {
         len: u64,
     },
     /// A base in the form of an RDB file is damaged.
+    #[error("{file}: {error}")]
     Rdb {
         /// The file.
         file: String,
         /// What is wrong with it.
+        #[source]
         error: RdbError,
     },
     /// A file has bytes that belong to no command, or ends in the middle of a command although other files follow.
+    #[error("{file} is damaged at byte {at}: expected {expected}, found {}", shown(.found))]
     Corrupt {
         /// The file.
         file: String,
@@ -73,35 +82,8 @@ impl AofError {
     }
 }
 
-impl fmt::Display for AofError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AofError::Io { file, error } => write!(f, "{file}: {error}"),
-            AofError::Manifest { line, reason } => write!(f, "line {line} of the manifest: {reason}"),
-            AofError::NoManifest { file, found } => {
-                write!(f, "{file} is not in the folder, but files of a log are, such as {found}")
-            }
-            AofError::Missing { file } => write!(f, "{file} is in the manifest but not in the folder"),
-            AofError::Rdb { file, error } => write!(f, "{file}: {error}"),
-            AofError::Truncated { file, valid_len, len } => {
-                write!(f, "{file} ends in the middle of a command: its first {valid_len} of {len} bytes are whole")
-            }
-            AofError::Corrupt { file, at, expected, found, .. } => {
-                write!(f, "{file} is damaged at byte {at}: expected {expected}, found ")?;
-                if found.is_empty() { write!(f, "its end") } else { write!(f, "\"{}\"", found.escape_ascii()) }
-            }
-        }
-    }
-}
-
-impl std::error::Error for AofError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            AofError::Io { error, .. } => Some(error),
-            AofError::Rdb { error, .. } => Some(error),
-            _ => None,
-        }
-    }
+fn shown(found: &[u8]) -> String {
+    if found.is_empty() { "its end".to_owned() } else { format!("\"{}\"", found.escape_ascii()) }
 }
 
 impl From<AofError> for io::Error {

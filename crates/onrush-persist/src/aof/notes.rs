@@ -120,11 +120,11 @@ pub(super) struct Follow {
     before: Option<DataPlace>,
     is_open: bool,
     /// Whether there was a note, or a command that does not only select a database.
-    has_any: bool,
+    pub has_any: bool,
     /// Where a stream without gaps up to here begins in the file, or goes on behind each [`PLACE_EVERY`], and its offsets there.
-    streams: Vec<(u64, u64)>,
+    pub streams: Vec<(u64, u64)>,
     /// Where the last note of a replica ends in the file, if no stream begins behind it.
-    data_end: Option<u64>,
+    pub data_end: Option<u64>,
 }
 
 impl Follow {
@@ -200,21 +200,6 @@ impl Follow {
     /// Where the data stands, if a transaction that has no end is cut off; `None` if that is not known.
     pub fn place(&self) -> Option<&DataPlace> {
         if self.is_open { self.before.as_ref() } else { self.now.as_ref() }
-    }
-
-    /// Whether the file says nothing of where the data stands, nor changes the data.
-    pub fn is_silent(&self) -> bool {
-        !self.has_any
-    }
-
-    /// Where the last note of a replica ends in the file, if no stream begins behind it.
-    pub fn data_end(&self) -> Option<u64> {
-        self.data_end
-    }
-
-    /// Places of the file at which the last stream can be read, and its offsets there.
-    pub fn streams(&self) -> &[(u64, u64)] {
-        &self.streams
     }
 }
 

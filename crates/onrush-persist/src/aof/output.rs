@@ -108,30 +108,7 @@ impl Inner {
         }
     }
 
-    /// The work after each settle and from time to time: writes, and syncs if a client or thread waits for it. Returns
-    /// when to call it again if nothing else happens.
-    pub fn work(&self) -> Option<Duration> {
-        self.write();
-        if self.hurries() {
-            self.write_and_sync();
-        }
-        self.tell_health();
-        let mut state = self.state.lock();
-        // Bytes of the next file wait until the file before it is synced.
-        let waits = state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_written);
-        if waits && !self.is_anybody_waiting(&state) && state.sync_began.is_none() {
-            state.is_sync_due = true;
-            self.sync_wanted.notify_all();
-        }
-        (state.retry_at.is_some() && state.unwritten() > 0).then_some(self.retry_every)
-    }
-
-    /// Whether records must be synced as soon as they are written.
-    pub fn hurries(&self) -> bool {
-        self.is_anybody_waiting(&self.state.lock())
-    }
-
-    fn is_anybody_waiting(&self, state: &State) -> bool {
+    pub fn is_anybody_waiting(&self, state: &State) -> bool {
         state.policy == FsyncPolicy::Always
             || self.wanted.load(Ordering::Acquire) > self.durable.load(Ordering::Acquire)
     }

@@ -105,6 +105,24 @@ impl Rewriting {
         self.make(storage, dir, incr, b"")
     }
 
+    /// Stores a manifest that has one more file of commands.
+    pub fn list_incr(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        name: &str,
+        incr: ManifestFile,
+    ) -> Result<(), AofError> {
+        let mut manifest = self.manifest.clone();
+        manifest.incrs.push(incr.clone());
+        if let Err(error) = manifest.store(storage, dir, name) {
+            self.garbage.push(incr.name);
+            return Err(error);
+        }
+        self.manifest = manifest;
+        Ok(())
+    }
+
     /// Makes a file for the commands of a log without a base, which gets its name with the base.
     pub fn make_first(&mut self, storage: &dyn Storage, dir: &Path) -> Result<Prepared, AofError> {
         self.make(storage, dir, ManifestFile { name: temporary_name(), seq: NO_PLACE }, HEAD)
@@ -269,7 +287,7 @@ impl Aof {
             let prepared = match is_listed {
                 true => {
                     let prepared = rewriting.make_incr(&*inner.storage, &inner.dir, &inner.name)?;
-                    inner.list_incr(&mut rewriting, &prepared.incr)?;
+                    rewriting.list_incr(&*inner.storage, &inner.dir, &inner.name, prepared.incr.clone())?;
                     prepared
                 }
                 false => rewriting.make_first(&*inner.storage, &inner.dir)?,
@@ -408,18 +426,6 @@ impl Inner {
     /// the manifest.
     fn refuse_ended(&self) -> Result<(), AofError> {
         if self.state.lock().is_stopping { Err(refused("the log has ended")) } else { Ok(()) }
-    }
-
-    /// Stores a manifest that has one more file of commands.
-    fn list_incr(&self, rewriting: &mut Rewriting, incr: &ManifestFile) -> Result<(), AofError> {
-        let mut manifest = rewriting.manifest.clone();
-        manifest.incrs.push(incr.clone());
-        if let Err(error) = manifest.store(&*self.storage, &self.dir, &self.name) {
-            rewriting.garbage.push(incr.name.clone());
-            return Err(error);
-        }
-        rewriting.manifest = manifest;
-        Ok(())
     }
 
     /// Gives the file for commands of a log that gets its first base its name. The manifest makes it durable.

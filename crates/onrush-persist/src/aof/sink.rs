@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Aof;
+use super::segment::Segment;
 use super::writer::Inner;
 use crate::effects::{Plain, Record};
 use crate::log::{CommandLog, Sink, SinkId, SlowWork};
@@ -32,12 +33,26 @@ impl Sink for AofSink {
 }
 
 impl SlowWork for Inner {
+    /// The work after each settle and from time to time: writes, and syncs if a client or thread waits for it. Returns
+    /// when to call it again if nothing else happens.
     fn work(&self) -> Option<Duration> {
-        Inner::work(self)
+        self.write();
+        if self.hurries() {
+            self.write_and_sync();
+        }
+        self.tell_health();
+        let mut state = self.state.lock();
+        // Bytes of the next file wait until the file before it is synced.
+        let waits = state.segments.len() > 1 && state.segments.front().is_some_and(Segment::is_written);
+        if waits && !self.is_anybody_waiting(&state) && state.sync_began.is_none() {
+            state.is_sync_due = true;
+            self.sync_wanted.notify_all();
+        }
+        (state.retry_at.is_some() && state.unwritten() > 0).then_some(self.retry_every)
     }
 
     fn hurries(&self) -> bool {
-        Inner::hurries(self)
+        self.is_anybody_waiting(&self.state.lock())
     }
 
     fn is_behind(&self) -> bool {

@@ -1,7 +1,5 @@
 //! Cutting the stream of commands that a primary sends to its replicas: whole commands and whole transactions.
 
-use std::fmt;
-
 use super::scan::{Frame, Progress, Step, Wrong, resume};
 
 /// About the most bytes of a part; one command or transaction may have more.
@@ -28,21 +26,14 @@ pub enum Part {
 }
 
 /// The bytes of a stream are no command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a command: byte {at} should be {expected}")]
 pub struct NoCommand {
     /// Where they stop to be one, from the first byte on that was not returned yet.
     pub at: usize,
     /// What should be there.
     pub expected: &'static str,
 }
-
-impl fmt::Display for NoCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a command: byte {} should be {}", self.at, self.expected)
-    }
-}
-
-impl std::error::Error for NoCommand {}
 
 /// Finds the parts of a stream, one after the other. Looks at each argument once, however few bytes come at a time.
 #[derive(Debug, Default)]

@@ -27,11 +27,12 @@ use crate::storage::Storage;
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 
 /// When what has been written is synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsyncPolicy {
     /// Each time records have been written, on the log's thread.
     Always,
     /// About once a second, on a thread of its own.
+    #[default]
     EverySecond,
     /// Whenever the system does it, and on request ([`Aof::want_durable`]).
     No,
@@ -92,9 +93,10 @@ pub enum Failure {
 }
 
 /// Whether the log works.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AofStatus {
     /// It works.
+    #[default]
     Ok,
     /// It has failed.
     Failed {
@@ -174,6 +176,7 @@ pub(super) struct Inner {
     pub wanted: AtomicU64,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub policy: FsyncPolicy,
     pub timestamps: bool,
@@ -319,10 +322,7 @@ impl Aof {
             }
             None => {
                 let Prepared { incr, file, .. } = rewriting.make_incr(&*storage, dir, name)?;
-                let mut manifest = rewriting.manifest.clone();
-                manifest.incrs.push(incr);
-                manifest.store(&*storage, dir, name)?;
-                rewriting.manifest = manifest;
+                rewriting.list_incr(&*storage, dir, name, incr)?;
                 (file, 0)
             }
         };
@@ -365,23 +365,10 @@ impl Aof {
             is_listed,
             other_size,
             base_size,
-            status: AofStatus::Ok,
-            is_full: false,
-            retry_at: None,
-            delayed_fsyncs: 0,
-            unsynced_since: None,
-            is_delay_counted: false,
-            sync_began: None,
-            is_sync_due: false,
-            is_stopping: false,
             is_rewriting: !is_listed,
-            prepared: None,
             switched: begun,
             last_incr,
-            streams: Streams::default(),
-            outdated: Vec::new(),
-            waker: None,
-            spare: Buffer::default(),
+            ..State::default()
         };
         let inner = Arc::new(Inner {
             storage,

@@ -101,17 +101,15 @@ impl Encoder {
 
     /// Returns the encoded bytes and becomes empty.
     pub fn take(&mut self) -> Vec<u8> {
-        self.has_field_expiry = false;
         let taken = std::mem::take(&mut self.out);
-        self.held.set(0);
+        self.clear();
         taken
     }
 
     /// As [`Encoder::take`], for bytes on their way to a file.
     pub fn take_buffer(&mut self) -> Buffer {
-        self.has_field_expiry = false;
         let taken = Buffer::from(std::mem::take(&mut self.out));
-        self.held.set(0);
+        self.clear();
         taken
     }
 
@@ -186,6 +184,18 @@ impl Encoder {
                 self.out.extend_from_slice(&number.to_be_bytes());
             }
         }
+    }
+
+    /// So many items behind their number.
+    #[inline]
+    fn push_each<T>(&mut self, len: u64, items: impl Iterator<Item = T>, push: impl Fn(&mut Self, T)) {
+        self.push_number(len);
+        let mut count = 0;
+        for item in items {
+            push(self, item);
+            count += 1;
+        }
+        debug_assert_eq!(count, len);
     }
 
     /// A string in its shortest form.
@@ -346,14 +356,7 @@ impl<'e> ValueEncoder<'e> {
 
     /// A set of `len` members. O(bytes).
     pub fn set<'a>(self, len: u64, members: impl Iterator<Item = Text<'a>>) {
-        let out = self.of_kind(kind::SET);
-        out.push_number(len);
-        let mut count = 0;
-        for member in members {
-            out.push_text(member);
-            count += 1;
-        }
-        debug_assert_eq!(count, len);
+        self.of_kind(kind::SET).push_each(len, members, Encoder::push_text);
     }
 
     /// A small sorted set, in ascending order of scores, and of members where scores are equal. O(bytes).
@@ -373,15 +376,10 @@ impl<'e> ValueEncoder<'e> {
     /// A sorted set of `len` members, in any order. Redis writes the greatest first: it reads this order fastest.
     /// O(bytes).
     pub fn sorted_set<'a>(self, len: u64, members: impl Iterator<Item = (Text<'a>, f64)>) {
-        let out = self.of_kind(kind::SORTED_SET_2);
-        out.push_number(len);
-        let mut count = 0;
-        for (member, score) in members {
+        self.of_kind(kind::SORTED_SET_2).push_each(len, members, |out, (member, score)| {
             out.push_text(member);
             out.out.extend_from_slice(&score.to_le_bytes());
-            count += 1;
-        }
-        debug_assert_eq!(count, len);
+        });
     }
 
     /// A small hash. O(bytes).
@@ -397,15 +395,10 @@ impl<'e> ValueEncoder<'e> {
 
     /// A hash of `len` fields. O(bytes).
     pub fn hash<'a>(self, len: u64, fields: impl Iterator<Item = (Text<'a>, Text<'a>)>) {
-        let out = self.of_kind(kind::HASH);
-        out.push_number(len);
-        let mut count = 0;
-        for (name, value) in fields {
+        self.of_kind(kind::HASH).push_each(len, fields, |out, (name, value)| {
             out.push_text(name);
             out.push_text(value);
-            count += 1;
-        }
-        debug_assert_eq!(count, len);
+        });
     }
 
     /// A hash of `len` fields, of which some expire, none before `first_ms`; each comes with its Unix time in
@@ -421,16 +414,12 @@ impl<'e> ValueEncoder<'e> {
         let out = self.of_kind(kind::HASH_METADATA);
         out.has_field_expiry = true;
         out.out.extend_from_slice(&first_ms.to_le_bytes());
-        out.push_number(len);
-        let mut count = 0;
-        for (name, value, expires_at_ms) in fields {
+        out.push_each(len, fields, |out, (name, value, expires_at_ms)| {
             debug_assert!(expires_at_ms.is_none_or(|time| time >= first_ms));
             out.push_number(expires_at_ms.map_or(0, |time| time.saturating_sub(first_ms).max(0) as u64 + 1));
             out.push_text(name);
             out.push_text(value);
-            count += 1;
-        }
-        debug_assert_eq!(count, len);
+        });
     }
 
     /// A stream, piece by piece.

@@ -4,21 +4,26 @@ use std::fmt;
 use std::io;
 
 /// Why a file or a value cannot be read. Offsets count from the start of the file, or of the payload.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RdbError {
     /// The file could not be read or written.
-    Io(io::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
     /// It does not begin as an RDB file does.
+    #[error("the file does not begin as an RDB file does")]
     Signature,
     /// Its version is unknown.
+    #[error("RDB version {0} is not known (versions 1 to {max} are)", max = super::VERSION_MAX)]
     Version(u32),
     /// It ends too early.
+    #[error("the data ends in the middle, at byte {at}")]
     Truncated {
         /// Where bytes are missing.
         at: u64,
     },
     /// It has something invalid.
+    #[error("{what}, at byte {at}")]
     Malformed {
         /// Its place, or the beginning of the string that contains it.
         at: u64,
@@ -27,11 +32,13 @@ pub enum RdbError {
     },
     /// A collection has no elements. Some versions of Redis have written such keys by mistake; Redis skips them when it
     /// loads a file.
+    #[error("a collection without elements, at byte {at}")]
     Empty {
         /// Where the value begins.
         at: u64,
     },
     /// A value belongs to a module.
+    #[error("a value of the module type {id}, version {}, at byte {at}: modules are not supported", .id.version())]
     Module {
         /// Where the value begins.
         at: u64,
@@ -39,6 +46,7 @@ pub enum RdbError {
         id: ModuleId,
     },
     /// The checksum is wrong: the file's bytes have changed.
+    #[error("the checksum is wrong: the file says {stored:016x}, its bytes have {computed:016x}")]
     Checksum {
         /// The sum at the end of the file.
         stored: u64,
@@ -67,46 +75,6 @@ impl fmt::Display for ModuleId {
             write!(f, "{}", letter as char)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for RdbError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RdbError::Io(error) => write!(f, "{error}"),
-            RdbError::Signature => write!(f, "the file does not begin as an RDB file does"),
-            RdbError::Version(version) => {
-                write!(f, "RDB version {version} is not known (versions 1 to {} are)", super::VERSION_MAX)
-            }
-            RdbError::Truncated { at } => write!(f, "the data ends in the middle, at byte {at}"),
-            RdbError::Malformed { at, what } => write!(f, "{what}, at byte {at}"),
-            RdbError::Empty { at } => write!(f, "a collection without elements, at byte {at}"),
-            RdbError::Module { at, id } => {
-                write!(
-                    f,
-                    "a value of the module type {id}, version {}, at byte {at}: modules are not supported",
-                    id.version()
-                )
-            }
-            RdbError::Checksum { stored, computed } => {
-                write!(f, "the checksum is wrong: the file says {stored:016x}, its bytes have {computed:016x}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RdbError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            RdbError::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<io::Error> for RdbError {
-    fn from(error: io::Error) -> Self {
-        RdbError::Io(error)
     }
 }
 

@@ -11,7 +11,7 @@ use super::cursor::{Cursor, Result};
 use super::kind;
 use super::listpack::Listpack;
 use super::text::Text;
-use super::value::Scratch;
+use super::value::{AtPlace, Scratch};
 use super::visitor::{Refused, Visitor};
 
 /// The identifier of an entry.
@@ -117,8 +117,7 @@ pub(crate) fn decode(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let mut place = cursor.offset();
-    let refused = |place: u64| move |Refused(what)| RdbError::Malformed { at: place, what };
-    visitor.stream().map_err(refused(place))?;
+    visitor.stream().at(place)?;
     let mut progress = Progress::default();
     for _ in 0..cursor.number()? {
         place = cursor.offset();
@@ -127,8 +126,7 @@ pub(crate) fn decode(
         };
         let bytes = cursor.blob(&mut scratch.first)?;
         let node = Node::new(StreamId::from_bytes(id), bytes);
-        let visited = node.and_then(|node| node.visit(&mut progress, visitor));
-        visited.map_err(|what| RdbError::Malformed { at: place, what })?;
+        node.and_then(|node| node.visit(&mut progress, visitor)).at(place)?;
     }
     place = cursor.offset();
     let mut state = StreamState { len: cursor.number()?, last_id: id(cursor)?, history: None };
@@ -142,7 +140,7 @@ pub(crate) fn decode(
     if progress.last.is_some_and(|last| last > state.last_id) {
         return Err(RdbError::Malformed { at: place, what: "a stream with an entry behind its last identifier" });
     }
-    visitor.stream_state(&state).map_err(refused(place))?;
+    visitor.stream_state(&state).at(place)?;
     for _ in 0..cursor.number()? {
         group(kind, cursor, visitor, scratch)?;
     }
@@ -156,31 +154,30 @@ fn id(cursor: &mut Cursor<'_>) -> Result<StreamId> {
 
 fn group(kind: u8, cursor: &mut Cursor<'_>, visitor: &mut impl Visitor, scratch: &mut Scratch) -> Result<()> {
     let start = cursor.offset();
-    let refused = |at: u64| move |Refused(what)| RdbError::Malformed { at, what };
     let name = cursor.text(&mut scratch.first)?;
     let last_id = id(cursor)?;
     let entries_read = if kind == kind::STREAM { NOT_KNOWN } else { cursor.number()? };
     let entries_read = (entries_read != NOT_KNOWN).then_some(entries_read);
-    visitor.group(StreamGroup { name, last_id, entries_read }).map_err(refused(start))?;
+    visitor.group(StreamGroup { name, last_id, entries_read }).at(start)?;
     for _ in 0..cursor.number()? {
         let at = cursor.offset();
         let id = StreamId::from_bytes(cursor.array()?);
         let pending = StreamPending { id, delivered_ms: cursor.millis()?, count: cursor.number()? };
-        visitor.pending(pending).map_err(refused(at))?;
+        visitor.pending(pending).at(at)?;
     }
     for _ in 0..cursor.number()? {
         let at = cursor.offset();
         let name = cursor.text(&mut scratch.first)?;
         let seen_ms = cursor.millis()?;
         let active_ms = if kind == kind::STREAM_3 { Some(cursor.millis()?) } else { None };
-        visitor.consumer(StreamConsumer { name, seen_ms, active_ms }).map_err(refused(at))?;
+        visitor.consumer(StreamConsumer { name, seen_ms, active_ms }).at(at)?;
         for _ in 0..cursor.number()? {
             let at = cursor.offset();
             let id = StreamId::from_bytes(cursor.array()?);
-            visitor.consumer_pending(id).map_err(refused(at))?;
+            visitor.consumer_pending(id).at(at)?;
         }
     }
-    visitor.group_end().map_err(refused(start))
+    visitor.group_end().at(start)
 }
 
 /// What earlier nodes have had.

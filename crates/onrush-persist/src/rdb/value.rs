@@ -54,7 +54,7 @@ struct Decoder<'c, 'a, 's, V> {
 }
 
 /// Turns a complaint of a visitor or a packed collection into an error about the string or collection at `at`.
-trait AtPlace<T> {
+pub(super) trait AtPlace<T> {
     fn at(self, at: u64) -> Result<T>;
 }
 
@@ -76,16 +76,18 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
     fn value(&mut self, kind: u8) -> Result<()> {
         match kind {
             kind::STRING => self.string(),
-            kind::LIST => self.plain_list(),
+            kind::LIST => self.each(CollectionKind::List, 1, Self::element),
             kind::LIST_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &ELEMENT, visit_element),
             kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => self.quicklist(kind),
-            kind::SET => self.plain_set(),
+            kind::SET => self.each(CollectionKind::Set, 1, |decoder, at| {
+                decoder.visitor.member(decoder.cursor.text(&mut decoder.scratch.first)?).at(at)
+            }),
             kind::SET_INTSET => self.packed((Intset::new, Intset::len), &MEMBER, visit_member),
             kind::SET_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &MEMBER, visit_member),
             kind::SORTED_SET | kind::SORTED_SET_2 => self.plain_sorted_set(kind),
             kind::SORTED_SET_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &SCORED, visit_scored),
             kind::SORTED_SET_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &SCORED, visit_scored),
-            kind::HASH => self.plain_hash(),
+            kind::HASH => self.each(CollectionKind::Hash, 2, |decoder, _| decoder.plain_field(None)),
             kind::HASH_ZIPMAP => self.packed((Zipmap::new, |_| 0), &FIELD, visit_field),
             kind::HASH_ZIPLIST => self.packed((Ziplist::new, Ziplist::len_hint), &FIELD, visit_field),
             kind::HASH_LISTPACK => self.packed((Listpack::new, Listpack::len_hint), &FIELD, visit_field),
@@ -110,62 +112,43 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
         told.at(self.start)
     }
 
-    /// The number of elements of a collection, which must not be 0.
-    fn count(&mut self) -> Result<u64> {
-        match self.cursor.number()? {
-            0 => Err(RdbError::Empty { at: self.start }),
-            count => Ok(count),
-        }
-    }
-
-    /// Announces a collection of `count` elements of at least `bytes_min` bytes.
-    fn begin(&mut self, kind: CollectionKind, count: u64, bytes_min: usize) -> Result<()> {
+    /// A collection: the number of its elements, which must not be 0, and the elements, each of at least `bytes_min` bytes.
+    /// `read` gets the place of an element.
+    #[inline]
+    fn each(
+        &mut self,
+        kind: CollectionKind,
+        bytes_min: usize,
+        mut read: impl FnMut(&mut Self, u64) -> Result<()>,
+    ) -> Result<()> {
+        let count = match self.cursor.number()? {
+            0 => return Err(RdbError::Empty { at: self.start }),
+            count => count,
+        };
         let hint = self.cursor.hint(count.saturating_mul(bytes_min as u64)) / bytes_min;
-        self.visitor.collection(kind, hint).at(self.start)
-    }
-
-    fn plain_list(&mut self) -> Result<()> {
-        let count = self.count()?;
-        self.begin(CollectionKind::List, count, 1)?;
+        self.visitor.collection(kind, hint).at(self.start)?;
         for _ in 0..count {
             let at = self.cursor.offset();
-            self.visitor.element(self.cursor.text(&mut self.scratch.first)?).at(at)?;
+            read(self, at)?;
         }
         Ok(())
     }
 
-    fn plain_set(&mut self) -> Result<()> {
-        let count = self.count()?;
-        self.begin(CollectionKind::Set, count, 1)?;
-        for _ in 0..count {
-            let at = self.cursor.offset();
-            self.visitor.member(self.cursor.text(&mut self.scratch.first)?).at(at)?;
-        }
-        Ok(())
+    #[inline]
+    fn element(&mut self, at: u64) -> Result<()> {
+        self.visitor.element(self.cursor.text(&mut self.scratch.first)?).at(at)
     }
 
     fn plain_sorted_set(&mut self, kind: u8) -> Result<()> {
-        let count = self.count()?;
-        self.begin(CollectionKind::SortedSet, count, 2)?;
-        for _ in 0..count {
-            let at = self.cursor.offset();
-            let member = self.cursor.text(&mut self.scratch.first)?;
-            let score = if kind == kind::SORTED_SET_2 { self.cursor.double()? } else { self.cursor.text_double()? };
+        self.each(CollectionKind::SortedSet, 2, |decoder, at| {
+            let Self { cursor, scratch, .. } = decoder;
+            let member = cursor.text(&mut scratch.first)?;
+            let score = if kind == kind::SORTED_SET_2 { cursor.double()? } else { cursor.text_double()? };
             if score.is_nan() {
                 return Err(RdbError::Malformed { at, what: NO_SCORE });
             }
-            self.visitor.scored(member, score).at(at)?;
-        }
-        Ok(())
-    }
-
-    fn plain_hash(&mut self) -> Result<()> {
-        let count = self.count()?;
-        self.begin(CollectionKind::Hash, count, 2)?;
-        for _ in 0..count {
-            self.plain_field(None)?;
-        }
-        Ok(())
+            decoder.visitor.scored(member, score).at(at)
+        })
     }
 
     #[inline]
@@ -181,11 +164,8 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
     /// are absolute.
     fn expiring_hash(&mut self, kind: u8) -> Result<()> {
         let base = if kind == kind::HASH_METADATA { Some(self.cursor.millis()?) } else { None };
-        let count = self.count()?;
-        self.begin(CollectionKind::Hash, count, 3)?;
-        for _ in 0..count {
-            let at = self.cursor.offset();
-            let time = self.cursor.number()?;
+        self.each(CollectionKind::Hash, 3, |decoder, at| {
+            let time = decoder.cursor.number()?;
             let absolute = match base {
                 _ if time == 0 => Some(0),
                 None => Some(time),
@@ -193,36 +173,30 @@ impl<V: Visitor> Decoder<'_, '_, '_, V> {
             };
             let expiry = absolute.filter(|time| *time <= FIELD_EXPIRY_MS_MAX);
             let expiry = expiry.ok_or(RdbError::Malformed { at, what: EXPIRY_OUT_OF_RANGE })?;
-            self.plain_field((time > 0).then_some(expiry as i64))?;
-        }
-        Ok(())
+            decoder.plain_field((time > 0).then_some(expiry as i64))
+        })
     }
 
     fn quicklist(&mut self, kind: u8) -> Result<()> {
         const PLAIN: u64 = 1;
         const PACKED: u64 = 2;
-        let count = self.count()?;
-        self.begin(CollectionKind::List, count, 2)?;
         let mut len = 0;
-        for _ in 0..count {
-            let at = self.cursor.offset();
-            let container = if kind == kind::LIST_QUICKLIST_2 { self.cursor.number()? } else { PACKED };
+        self.each(CollectionKind::List, 2, |decoder, at| {
+            let container = if kind == kind::LIST_QUICKLIST_2 { decoder.cursor.number()? } else { PACKED };
             len += match container {
-                PLAIN => {
-                    self.visitor.element(self.cursor.text(&mut self.scratch.first)?).at(at)?;
-                    1
-                }
+                PLAIN => decoder.element(at).map(|()| 1)?,
                 PACKED => {
-                    let bytes = self.cursor.blob(&mut self.scratch.first)?;
+                    let bytes = decoder.cursor.blob(&mut decoder.scratch.first)?;
                     if kind == kind::LIST_QUICKLIST_2 {
-                        visit_elements(Listpack::new(bytes).at(at)?, self.visitor, at)?
+                        visit_elements(Listpack::new(bytes).at(at)?, decoder.visitor, at)?
                     } else {
-                        visit_elements(Ziplist::new(bytes).at(at)?, self.visitor, at)?
+                        visit_elements(Ziplist::new(bytes).at(at)?, decoder.visitor, at)?
                     }
                 }
                 _ => return Err(RdbError::Malformed { at, what: "a node of a list of unknown form" }),
             };
-        }
+            Ok(())
+        })?;
         if len == 0 { Err(RdbError::Empty { at: self.start }) } else { Ok(()) }
     }
 

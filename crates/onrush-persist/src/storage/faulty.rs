@@ -47,7 +47,7 @@ pub struct Fault {
 }
 
 /// The file system. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Faulty {
     world: Arc<Mutex<World>>,
     /// How many crashes there were before this handle: older ones are dead.
@@ -98,28 +98,14 @@ struct FaultyFile {
     inode: Inode,
 }
 
-fn no_space() -> io::Error {
-    io::Error::from_raw_os_error(28)
-}
-
-fn no_luck() -> io::Error {
-    io::Error::from_raw_os_error(5)
-}
-
 fn down() -> io::Error {
     io::Error::other("the power is off")
-}
-
-impl Default for Faulty {
-    fn default() -> Self {
-        Faulty::new()
-    }
 }
 
 impl Faulty {
     /// An empty file system that works. All folders exist, even without [`Storage::create_dir`].
     pub fn new() -> Self {
-        Faulty { world: Arc::default(), life: 0 }
+        Faulty::default()
     }
 
     /// Sets the fault that strikes, or none.
@@ -181,22 +167,13 @@ impl Faulty {
 }
 
 fn fail<T>(_: &mut World, kind: FaultKind) -> io::Result<T> {
-    Err(if kind == FaultKind::NoSpace { no_space() } else { no_luck() })
+    // ENOSPC or EIO.
+    Err(io::Error::from_raw_os_error(if kind == FaultKind::NoSpace { 28 } else { 5 }))
 }
 
 impl World {
     fn find(&self, path: &Path) -> io::Result<Inode> {
         self.live.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn set(&mut self, path: &Path, inode: Inode) {
-        self.live.insert(path.to_path_buf(), inode);
-        self.changes.push(Change::Set(path.to_path_buf(), inode));
-    }
-
-    fn unset(&mut self, path: &Path) {
-        self.live.remove(path);
-        self.changes.push(Change::Remove(path.to_path_buf()));
     }
 
     fn crash(&mut self, kind: FaultKind) {
@@ -313,7 +290,8 @@ impl Storage for Faulty {
             }
             world.files.push(Content::default());
             let inode = Inode(world.files.len() - 1);
-            world.set(path, inode);
+            world.live.insert(path.to_path_buf(), inode);
+            world.changes.push(Change::Set(path.to_path_buf(), inode));
             Ok(inode)
         };
         let inode = self.operate(create, fail)?;
@@ -355,7 +333,8 @@ impl Storage for Faulty {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let remove = |world: &mut World| {
             world.find(path)?;
-            world.unset(path);
+            world.live.remove(path);
+            world.changes.push(Change::Remove(path.to_path_buf()));
             Ok(())
         };
         self.operate(remove, fail)

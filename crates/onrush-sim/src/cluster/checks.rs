@@ -210,10 +210,14 @@ impl World {
 
 /// The epoch and the slots of a primary, as it says itself.
 fn claim(cluster: &Cluster) -> Option<(u64, SlotSet)> {
-    let routes = cluster.routes();
-    let is_own = |slot: &u16| routes.owners[usize::from(*slot)] == routes.myself;
-    let slots: SlotSet = (0..SLOTS).filter(is_own).collect();
+    let slots = own_slots(cluster);
     (!slots.is_empty()).then(|| (cluster.my_config_epoch(), slots))
+}
+
+/// The slots of a node, as it says itself.
+pub fn own_slots(cluster: &Cluster) -> SlotSet {
+    let routes = cluster.routes();
+    (0..SLOTS).filter(|slot| routes.owners[usize::from(*slot)] == routes.myself).collect()
 }
 
 fn opinions(cluster: &Cluster) -> Vec<Opinion> {

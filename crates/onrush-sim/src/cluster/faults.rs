@@ -125,12 +125,9 @@ impl World {
 
     /// A primary, if a few draws find one.
     fn some_primary(&mut self) -> usize {
-        let is_primary = |world: &Self, node: usize| {
-            world.nodes[node].cluster.as_ref().is_some_and(|cluster| cluster.role() == Role::Primary)
-        };
         let first = self.some_node();
         let second = self.some_node();
-        if is_primary(self, first) { first } else { second }
+        if self.is_primary(first) { first } else { second }
     }
 
     fn crash_running(&mut self, node: usize, how: &str) {

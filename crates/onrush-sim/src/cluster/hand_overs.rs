@@ -1,9 +1,10 @@
 //! Slots that are handed over as a whole, as a server does it: the data is there, and it is about whose the slots are.
 
 use onrush_cluster::cluster::Cluster;
-use onrush_cluster::cluster::view::{Role, Routes};
+use onrush_cluster::cluster::view::Routes;
 use onrush_cluster::node::NodeId;
 
+use super::checks::own_slots;
 use super::world::{Broken, Event, World};
 
 /// Time between two looks at a hand-over.
@@ -57,19 +58,14 @@ enum Stage {
 impl World {
     /// Slots of a node go to another one, if both are there.
     pub fn begin_hand_over(&mut self) {
-        let is_primary =
-            |node: &usize| self.nodes[*node].cluster.as_ref().is_some_and(|cluster| cluster.role() == Role::Primary);
-        let primaries: Vec<usize> = (0..self.nodes.len()).filter(is_primary).collect();
+        let primaries: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_primary(*node)).collect();
         if primaries.len() < 2 || self.operator.hand_over.is_some() {
             return;
         }
         let [from, to] = [0, 1].map(|_| primaries[self.random.below(primaries.len())]);
         let (Some(from), Some(to)) = (self.end(from), self.end(to)) else { return };
         let Some(cluster) = &self.nodes[from.node].cluster else { return };
-        let routes = cluster.routes();
-        let own =
-            (0u16..).zip(routes.owners.iter()).filter(|(_, owner)| **owner == routes.myself).map(|(slot, _)| slot);
-        let own: Vec<u16> = own.collect();
+        let own: Vec<u16> = own_slots(cluster).iter().collect();
         if from.node == to.node || own.is_empty() {
             return;
         }

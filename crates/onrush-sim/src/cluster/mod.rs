@@ -17,6 +17,8 @@ mod world;
 
 pub use plan::{Plant, Settings};
 
+use crate::Failure;
+
 /// What a run showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -40,17 +42,6 @@ pub struct Outcome {
     pub healed_ms: u64,
     /// The same for the same course of events.
     pub hash: u64,
-}
-
-/// A rule that was broken.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed that shows it again.
-    pub seed: u64,
-    /// What was broken.
-    pub what: String,
-    /// What happened before.
-    pub history: String,
 }
 
 /// Simulates one cluster. O(events).

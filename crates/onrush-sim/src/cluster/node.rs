@@ -36,7 +36,8 @@ pub struct Disk {
     pub written: Option<NodesConf>,
 }
 
-/// A node.
+/// A node. One that does not run yet, by default.
+#[derive(Default)]
 pub struct Node {
     /// The state machine, while it runs.
     pub cluster: Option<Cluster>,
@@ -85,22 +86,6 @@ impl Host for Asked {
 }
 
 impl Node {
-    /// One that does not run yet.
-    pub fn new() -> Self {
-        Self {
-            cluster: None,
-            disk: Disk::default(),
-            data: Data::default(),
-            run: 0,
-            moves: 0,
-            skew_ms: 0,
-            stalled_until_ms: 0,
-            down_until_ms: 0,
-            conns: HashMap::new(),
-            was_primary: false,
-        }
-    }
-
     /// What its clocks show.
     pub fn now(&self, now_ms: u64) -> Now {
         Now { mono_ms: now_ms, wall_ms: (BEGIN_MS + now_ms).saturating_add_signed(self.skew_ms) }

@@ -6,6 +6,7 @@ use onrush_cluster::node::NodeId;
 use onrush_cluster::slots::SLOTS;
 use onrush_store::Random;
 
+use super::checks::own_slots;
 use super::hand_overs::HandOver;
 use super::plan::{BUS_PORT, PORT, Plan, ip};
 use super::world::{Broken, World};
@@ -87,7 +88,8 @@ impl World {
         self.nodes[node].is_awake(self.now_ms)
     }
 
-    fn is_primary(&self, node: usize) -> bool {
+    /// Whether a node runs, and takes itself for a primary.
+    pub fn is_primary(&self, node: usize) -> bool {
         self.nodes[node].cluster.as_ref().is_some_and(|cluster| cluster.role() == Role::Primary)
     }
 
@@ -148,10 +150,7 @@ impl World {
     }
 
     fn has_slots(&self, node: usize) -> bool {
-        self.nodes[node].cluster.as_ref().is_some_and(|cluster| {
-            let routes = cluster.routes();
-            routes.owners.contains(&routes.myself)
-        })
+        self.nodes[node].cluster.as_ref().is_some_and(|cluster| !own_slots(cluster).is_empty())
     }
 
     /// A node follows another one, if that is a primary with slots.
@@ -229,10 +228,7 @@ impl World {
     fn move_slot(&mut self, slot: u16) -> Result<(), Broken> {
         let (from, to) = (self.random.below(self.nodes.len()), self.random.below(self.nodes.len()));
         let (Some(source), Some(target)) = (self.ids()[from], self.ids()[to]) else { return Ok(()) };
-        let owns_slot = self.nodes[from].cluster.as_ref().is_some_and(|cluster| {
-            let routes = cluster.routes();
-            routes.owners[usize::from(slot)] == routes.myself
-        });
+        let owns_slot = self.nodes[from].cluster.as_ref().is_some_and(|cluster| own_slots(cluster).has(slot));
         if from == to || !owns_slot || !self.is_awake(to) || !self.is_awake(from) {
             return Ok(());
         }

@@ -95,7 +95,7 @@ impl World {
             now_ms: 0,
             events: BinaryHeap::new(),
             order: 0,
-            nodes: (0..plan.nodes).map(|_| Node::new()).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::default()).collect(),
             network,
             checks: Checks::default(),
             operator: Operator::new(&plan),

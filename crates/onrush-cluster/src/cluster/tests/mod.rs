@@ -49,7 +49,7 @@ impl Cluster {
                 assigned += 1;
             }
         }
-        assert_eq!(self.slots.assigned(), assigned);
+        assert_eq!(self.slots.assigned, assigned);
         let mut counted = 0;
         for (ix, node) in self.nodes.iter() {
             assert_eq!(node.slots.len(), usize::from(node.slot_count), "{node:?}");
