@@ -105,7 +105,7 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
         out::show("\n");
     }
     let ratios = if options.versus.is_some() { stats::ratios(&cells) } else { Vec::new() };
-    let swept = options.sweep.as_ref().map(|sweep| sweep.swept.title());
+    let swept = options.sweep.as_ref().map(|sweep| sweep.title);
     if compares {
         out::show(&if options.csv { report::table_csv(&cells) } else { report::table(&cells, &ratios, swept) });
     }
