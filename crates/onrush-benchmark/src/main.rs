@@ -59,7 +59,7 @@ fn work(options: &Options) -> Result<(), Error> {
         results::check(&options.files)?;
     }
     if options.cluster && options.nodes.is_empty() {
-        let nodes = net::cluster::masters(options)?;
+        let nodes = net::cluster::masters(options, &options.target)?;
         out::show(&net::cluster::describe(&nodes));
         return work(&Options { nodes, ..options.clone() });
     }

@@ -222,7 +222,7 @@ impl<'a> Thread<'a> {
                 self.retry(now)?;
             }
             let is_over = self.is_over(now);
-            if is_over && self.conns.iter().all(|conn| conn.pending() == 0) || self.shared.stop.load(Relaxed) {
+            if is_over && self.conns.iter().all(|conn| conn.pending == 0) || self.shared.stop.load(Relaxed) {
                 break;
             }
             self.wait(now, is_over, &mut events)?;
@@ -431,7 +431,7 @@ impl<'a> Thread<'a> {
         if self.options.window.is_some() {
             return self.send(index, replies);
         }
-        if self.conns[index].pending() > 0 {
+        if self.conns[index].pending > 0 {
             return Ok(());
         }
         if !self.options.keep_alive {

@@ -24,23 +24,35 @@ use crate::options::Options;
 #[cfg(feature = "tls")]
 const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A connected socket that does not block.
+/// A connection to the server, of streams of either kind.
 #[derive(Debug)]
-pub enum Socket {
-    Tcp(mio::net::TcpStream),
-    Unix(mio::net::UnixStream),
+pub enum Stream<T, U> {
+    Tcp(T),
+    Unix(U),
     #[cfg(feature = "tls")]
-    Tls(Box<TlsStream<mio::net::TcpStream>>),
+    Tls(Box<TlsStream<T>>),
 }
 
+/// A connected socket that does not block.
+pub type Socket = Stream<mio::net::TcpStream, mio::net::UnixStream>;
+
 /// A stream that blocks, for a greeting and for questions beside the load.
-#[derive(Debug)]
-pub enum Blocking {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    #[cfg(feature = "tls")]
-    Tls(Box<TlsStream<TcpStream>>),
+pub type Blocking = Stream<TcpStream, UnixStream>;
+
+impl<T: Read + Write, U: Read + Write> Stream<T, U> {
+    /// What is read from and written to. Of a [`Socket`], that fails with `WouldBlock` when nothing can be done now.
+    pub fn stream(&mut self) -> &mut dyn ReadWrite {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream,
+        }
+    }
 }
+
+pub trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
 
 impl Blocking {
     /// Connects.
@@ -126,19 +138,7 @@ impl Blocking {
             })?)),
         })
     }
-
-    fn stream(&mut self) -> &mut dyn ReadWrite {
-        match self {
-            Blocking::Tcp(stream) => stream,
-            Blocking::Unix(stream) => stream,
-            #[cfg(feature = "tls")]
-            Blocking::Tls(stream) => stream,
-        }
-    }
 }
-
-trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
 
 /// One command as it goes over the wire.
 pub fn encode(args: &[&str]) -> Vec<u8> {
@@ -237,32 +237,6 @@ impl Socket {
         }
     }
 
-    /// Reads what there is.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when there is nothing.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.read(buffer),
-        }
-    }
-
-    /// Writes what it takes.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when it takes nothing.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.write(bytes),
-        }
-    }
-
     /// Whether bytes that it took still wait inside for [`push`](Self::push).
     pub fn holds_output(&self) -> bool {
         match self {
@@ -286,11 +260,7 @@ impl Socket {
 
     /// Whether a read that does not fill its buffer has taken everything for now.
     pub fn reads_all(&self) -> bool {
-        match self {
-            Socket::Tcp(_) | Socket::Unix(_) => true,
-            #[cfg(feature = "tls")]
-            Socket::Tls(_) => false,
-        }
+        matches!(self, Socket::Tcp(_) | Socket::Unix(_))
     }
 
     /// Registers it with a poll.

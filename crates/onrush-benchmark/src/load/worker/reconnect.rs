@@ -42,7 +42,7 @@ impl Thread<'_> {
     fn move_away(&mut self, index: usize) -> Result<(), Error> {
         let target = self.place(index).target.clone();
         if let Some(address) = (target.host.as_str(), target.port).to_socket_addrs()?.next() {
-            self.conns[index].set_address(address);
+            self.conns[index].address = Some(address);
         }
         Ok(())
     }
@@ -50,10 +50,10 @@ impl Thread<'_> {
     /// Begins to make a connection again.
     pub(super) fn reopen(&mut self, index: usize) -> Result<(), Error> {
         let target = self.place(index).target.clone();
-        let socket = Socket::begin(&target, self.conns[index].address())?;
+        let socket = Socket::begin(&target, self.conns[index].address)?;
         let conn = &mut self.conns[index];
         conn.reopen(socket, net::greeting(self.options, &target));
-        Ok(conn.register(self.poll.registry(), Token(index))?)
+        Ok(conn.socket.register(self.poll.registry(), Token(index))?)
     }
 
     /// Keeps an error of a connection that will be made again from ending the run.
