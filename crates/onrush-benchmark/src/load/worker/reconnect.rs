@@ -31,7 +31,7 @@ impl Thread<'_> {
             None => Err(self.explain(Error::Reply { at: String::new(), text }, index)),
             Some(Next::Stay) => Ok(Next::Stay),
             Some(Next::Reconnect) => {
-                self.lost += self.conns[index].pending_since(self.warm_ns);
+                self.incidents.lost += self.conns[index].pending_since(self.warm_ns);
                 self.move_away(index)?;
                 Ok(Next::Reconnect)
             }
@@ -86,8 +86,8 @@ impl Thread<'_> {
         let now = self.shared.elapsed_ns();
         let conn = &mut self.conns[index];
         if conn.stage == Stage::Ready {
-            self.broken += 1;
-            self.lost += conn.pending_since(self.warm_ns);
+            self.incidents.broken += 1;
+            self.incidents.lost += conn.pending_since(self.warm_ns);
             conn.forget();
         }
         let failed_at = *conn.failed_at_ns.get_or_insert(now);
