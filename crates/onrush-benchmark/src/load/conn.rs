@@ -1,7 +1,7 @@
 //! A connection of the load: what it sends, what it waits for, and how it reconnects.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
 use mio::{Registry, Token};
@@ -172,7 +172,7 @@ impl Conn {
     /// The socket's.
     pub fn flush(&mut self) -> io::Result<()> {
         while self.out_at < self.out.len() {
-            match self.socket.stream().write(&self.out[self.out_at..]) {
+            match self.socket.write(&self.out[self.out_at..]) {
                 Ok(len) => self.out_at += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -181,7 +181,7 @@ impl Conn {
         }
         self.out.clear();
         self.out_at = 0;
-        match self.socket.push() {
+        match self.socket.flush() {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(()),
         }
@@ -197,7 +197,7 @@ impl Conn {
     /// # Errors
     /// The socket's, and an error reply.
     pub fn read(&mut self) -> Result<(u64, Left), Error> {
-        let len = match self.socket.stream().read(&mut self.input) {
+        let len = match self.socket.read(&mut self.input) {
             Ok(0) => return Err(Error::Closed),
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((0, Left::Nothing)),

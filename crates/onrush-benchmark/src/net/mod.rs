@@ -39,20 +39,36 @@ pub type Socket = Stream<mio::net::TcpStream, mio::net::UnixStream>;
 /// A stream that blocks, for a greeting and for questions beside the load.
 pub type Blocking = Stream<TcpStream, UnixStream>;
 
-impl<T: Read + Write, U: Read + Write> Stream<T, U> {
-    /// What is read from and written to. Of a [`Socket`], that fails with `WouldBlock` when nothing can be done now.
-    pub fn stream(&mut self) -> &mut dyn ReadWrite {
+impl<T: Read, U: Read> Read for Stream<T, U> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
             #[cfg(feature = "tls")]
-            Stream::Tls(stream) => stream,
+            Stream::Tls(stream) => stream.read(into),
         }
     }
 }
 
-pub trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
+impl<T: Write, U: Write> Write for Stream<T, U> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes the bytes that wait inside.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
 
 impl Blocking {
     /// Connects.
@@ -99,11 +115,11 @@ impl Blocking {
     /// # Errors
     /// Those of the socket, and [`Error::Refused`] for an error reply.
     pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, Error> {
-        self.stream().write_all(commands)?;
+        self.write_all(commands)?;
         let (mut scanner, mut got, mut seen) = (Scanner::default(), Vec::new(), 0);
         let mut piece = [0; 4096];
         while seen < replies {
-            let len = self.stream().read(&mut piece)?;
+            let len = self.read(&mut piece)?;
             if len == 0 {
                 return Err(Error::Closed);
             }
@@ -237,24 +253,12 @@ impl Socket {
         }
     }
 
-    /// Whether bytes that it took still wait inside for [`push`](Self::push).
+    /// Whether bytes that it took still wait inside for a flush.
     pub fn holds_output(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => false,
             #[cfg(feature = "tls")]
             Socket::Tls(stream) => stream.holds_output(),
-        }
-    }
-
-    /// Writes the bytes that wait inside.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when it takes nothing.
-    pub fn push(&mut self) -> io::Result<()> {
-        match self {
-            Socket::Tcp(_) | Socket::Unix(_) => Ok(()),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.push(),
         }
     }
 

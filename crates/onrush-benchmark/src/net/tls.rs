@@ -143,17 +143,6 @@ mod with_rustls {
         pub fn holds_output(&self) -> bool {
             self.state.wants_write()
         }
-
-        /// Writes what is encrypted already.
-        ///
-        /// # Errors
-        /// Those of the socket.
-        pub fn push(&mut self) -> io::Result<()> {
-            while self.state.wants_write() {
-                self.state.write_tls(&mut self.socket)?;
-            }
-            Ok(())
-        }
     }
 
     impl<S: Read> Read for TlsStream<S> {
@@ -173,16 +162,20 @@ mod with_rustls {
 
     impl<S: Write> Write for TlsStream<S> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.push()?;
+            self.flush()?;
             let taken = self.state.writer().write(&bytes[..bytes.len().min(RECORD_LEN)])?;
-            match self.push() {
+            match self.flush() {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
                 _ => Ok(taken),
             }
         }
 
+        /// Writes what is encrypted already.
         fn flush(&mut self) -> io::Result<()> {
-            self.push()
+            while self.state.wants_write() {
+                self.state.write_tls(&mut self.socket)?;
+            }
+            Ok(())
         }
     }
 }
