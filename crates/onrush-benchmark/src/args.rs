@@ -13,7 +13,7 @@ use crate::load::items::Items;
 use crate::load::random::KeyPatterns;
 use crate::net::target::Target;
 use crate::net::tls::{Tls, TlsOptions};
-use crate::options::{Arrivals, Files, Options, Sweep, Swept};
+use crate::options::{Arrivals, Files, Options, Sweep, SweptValue};
 use crate::values::{Bounds, DATA_LEN_MAX, Mix, data_range, mix, rate, sweep, time, ttl};
 use crate::{out, shown};
 
@@ -132,30 +132,8 @@ struct Args {
     /// Encrypts
     #[arg(long)]
     tls: bool,
-    /// The name to ask the server for, if not the host's
-    #[arg(long, value_name = "name")]
-    sni: Option<String>,
-    /// Certificates to trust
-    #[arg(long, value_name = "file")]
-    cacert: Option<PathBuf>,
-    /// A folder of certificates to trust
-    #[arg(long, value_name = "folder")]
-    cacertdir: Option<PathBuf>,
-    /// Our certificate
-    #[arg(long, value_name = "file")]
-    cert: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "file")]
-    key: Option<PathBuf>,
-    /// Trusts any certificate
-    #[arg(long)]
-    insecure: bool,
-    /// Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them
-    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
-    tls_ciphers: String,
-    /// Only these with TLS 1.3
-    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
-    tls_ciphersuites: String,
+    #[command(flatten)]
+    tls_options: TlsOptions,
     /// Shows this text
     #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,
@@ -218,27 +196,8 @@ struct Args {
     #[arg(long, value_name = "n", help_heading = "Comparing", default_value_t = 1)]
     rounds: usize,
 
-    /// All rounds with latencies and time series, as JSON
-    #[arg(long, value_name = "file", help_heading = "Results")]
-    json: Option<PathBuf>,
-    /// The medians, as CSV
-    #[arg(long = "csv-file", value_name = "file", help_heading = "Results")]
-    csv_file: Option<PathBuf>,
-    /// Throughput over the values of a sweep, else latency by percentile; .svg or .png
-    #[arg(long, value_name = "file", help_heading = "Results")]
-    plot: Option<PathBuf>,
-    /// p50, p99 and p99.9 over the values of a sweep; .svg or .png
-    #[arg(long = "latency-plot", value_name = "file", help_heading = "Results", requires = "sweep")]
-    latency_plot: Option<PathBuf>,
-    /// All plots, time series and figures as one HTML page
-    #[arg(long, value_name = "file", help_heading = "Results")]
-    report: Option<PathBuf>,
-    /// Latencies of the last test in HdrHistogram's text format
-    #[arg(long, value_name = "file", help_heading = "Results")]
-    hdr: Option<PathBuf>,
-    /// Only draws the lines of a JSON file, {"x": title, "y": title, "lines": {name: [[x, y], ...]}}, into the file of --plot
-    #[arg(long, value_name = "file", help_heading = "Results", requires = "plot")]
-    draw: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Writes completions for a shell
     #[arg(long, value_name = "shell", help_heading = "Results", value_enum)]
     completions: Option<clap_complete::Shell>,
@@ -279,11 +238,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Options, Stop> 
     }
     if args.man {
         let mut text = Vec::new();
-        clap_mangen::Man::new(Args::command()).render(&mut text).map_err(|error| Stop::Wrong(format!("{error}\n")))?;
+        clap_mangen::Man::new(Args::command()).render(&mut text).map_err(|error| Stop::Wrong(error.to_string()))?;
         return Err(Stop::Told(String::from_utf8_lossy(&text).into_owned()));
     }
-    args.check().map_err(|text| Stop::Wrong(format!("{text}\n")))?;
-    args.into_options().map_err(|text| Stop::Wrong(format!("{text}\n")))
+    args.check().and_then(|()| args.into_options()).map_err(Stop::Wrong)
 }
 
 /// In redis-benchmark's words, where it has such a message.
@@ -301,10 +259,12 @@ fn stop(error: &clap::Error) -> Stop {
 impl Args {
     /// Checks for options that exclude each other.
     fn check(&self) -> Result<(), String> {
-        let swept = self.sweep.as_ref().map(|sweep| sweep.swept);
-        let is_open = self.rate.is_some() || swept == Some(Swept::Rate);
-        let has_window = self.window.is_some() || swept == Some(Swept::Window);
-        let has_depth = self.pipeline.is_some() || swept == Some(Swept::Depth);
+        let swept = self.sweep.as_ref().map(|sweep| sweep.values[0].1);
+        let sweeps_rate = matches!(swept, Some(SweptValue::Rate(_)));
+        let sweeps_window = matches!(swept, Some(SweptValue::Window(_)));
+        let is_open = self.rate.is_some() || sweeps_rate;
+        let has_window = self.window.is_some() || sweeps_window;
+        let has_depth = self.pipeline.is_some() || matches!(swept, Some(SweptValue::Depth(_)));
         let wrong = [
             (has_window && is_open, "--window and --rate exclude each other: the rate decides when a command is sent"),
             (
@@ -315,14 +275,14 @@ impl Args {
                 has_depth && is_open,
                 "-P or --sweep depth and --rate exclude each other: each command is sent when it is due (--sweep rate=... varies the rate)",
             ),
-            (self.window.is_some() && swept == Some(Swept::Window), "--window and --sweep window exclude each other"),
-            (self.rate.is_some() && swept == Some(Swept::Rate), "--rate and --sweep rate exclude each other"),
+            (self.window.is_some() && sweeps_window, "--window and --sweep window exclude each other"),
+            (self.rate.is_some() && sweeps_rate, "--rate and --sweep rate exclude each other"),
             (
                 self.keep_alive == 0 && (is_open || has_window),
                 "-k 0 goes with batches (-P) only, not with --rate or --window",
             ),
             (
-                self.data_range.is_some() && swept == Some(Swept::Size),
+                self.data_range.is_some() && matches!(swept, Some(SweptValue::Size(_))),
                 "--data-range and --sweep size exclude each other",
             ),
         ];
@@ -380,15 +340,7 @@ impl Args {
             cluster: self.cluster,
             nodes: Vec::new(),
             rounds: self.rounds.clamp(1, ROUNDS_MAX),
-            files: Files {
-                json: self.json,
-                csv: self.csv_file,
-                plot: self.plot,
-                latency_plot: self.latency_plot,
-                report: self.report,
-                hdr: self.hdr,
-                draw: self.draw,
-            },
+            files: self.files,
             command,
         })
     }
@@ -397,7 +349,7 @@ impl Args {
     fn targets(&self) -> Result<(Target, Option<Target>, u32), String> {
         let mut target = Target::default();
         let mut db = 0;
-        let (mut wants_tls, mut insecure) = (self.tls, self.insecure);
+        let (mut wants_tls, mut tls_options) = (self.tls, self.tls_options.clone());
         if let Some(uri) = &self.uri {
             let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{}: {error}", shown::url(uri)))?;
             if !info.unknown_options().is_empty() {
@@ -409,53 +361,26 @@ impl Args {
                 onrush::ConnectionAddr::TcpTls { host, port, insecure: trusts_any } => {
                     (target.host, target.port) = (host, port);
                     wants_tls = true;
-                    insecure |= trusts_any;
+                    tls_options.insecure |= trusts_any;
                 }
                 _ => return Err(format!("{} names a kind of address not known here", shown::url(uri))),
             }
             db = u32::try_from(info.db).unwrap_or(0);
             (target.user, target.password) = (info.username, info.password);
         }
-        self.host.clone_into_some(&mut target.host);
-        self.port.clone_into_some(&mut target.port);
-        self.db.clone_into_some(&mut db);
+        target.host = self.host.clone().unwrap_or(target.host);
+        target.port = self.port.unwrap_or(target.port);
         target.socket = self.socket.clone().or(target.socket);
         target.user = self.user.clone().or(target.user);
         target.password = self.password.clone().or(target.password);
         let mut versus = self.versus.as_deref().map(|place| second(place, &target)).transpose()?;
         if wants_tls {
-            let options = TlsOptions {
-                sni: self.sni.clone(),
-                ca_file: self.cacert.clone(),
-                ca_folder: self.cacertdir.clone(),
-                cert_file: self.cert.clone(),
-                key_file: self.key.clone(),
-                ciphers: [&self.tls_ciphers, &self.tls_ciphersuites].into_iter().flat_map(|list| names(list)).collect(),
-                insecure,
-            };
             for target in std::iter::once(&mut target).chain(&mut versus) {
-                target.tls = Some(Tls::new(&options, &target.host)?);
+                target.tls = Some(Tls::new(&tls_options, &target.host)?);
             }
         }
-        Ok((target, versus, db))
+        Ok((target, versus, self.db.unwrap_or(db)))
     }
-}
-
-trait CloneIntoSome<T> {
-    fn clone_into_some(&self, place: &mut T);
-}
-
-impl<T: Clone> CloneIntoSome<T> for Option<T> {
-    fn clone_into_some(&self, place: &mut T) {
-        if let Some(value) = self {
-            place.clone_from(value);
-        }
-    }
-}
-
-/// The names of a list of ciphers.
-fn names(list: &str) -> impl Iterator<Item = String> {
-    list.split([':', ',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// A second server, with the login of the first.

@@ -25,7 +25,7 @@ use args::Stop;
 use error::Error;
 use load::checker::Checked;
 use options::Options;
-use outcome::{Cell, Outcome};
+use outcome::{Cell, Incidents, Outcome};
 use server::HostConfig;
 
 fn main() -> ExitCode {
@@ -59,7 +59,7 @@ fn work(options: &Options) -> Result<(), Error> {
         results::check(&options.files)?;
     }
     if options.cluster && options.nodes.is_empty() {
-        let nodes = net::cluster::masters(options)?;
+        let nodes = net::cluster::masters(options, &options.target)?;
         out::show(&net::cluster::describe(&nodes));
         return work(&Options { nodes, ..options.clone() });
     }
@@ -86,7 +86,7 @@ fn work(options: &Options) -> Result<(), Error> {
 fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
     let compares = options.sweep.is_some() || options.versus.is_some();
     if options.csv && !compares {
-        out::show(report::csv_head());
+        out::show(report::CSV_HEAD);
     }
     let (cells, done) = sweep::measure(options, |cell| {
         let outcome = cell.median();
@@ -105,7 +105,7 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
         out::show("\n");
     }
     let ratios = if options.versus.is_some() { stats::ratios(&cells) } else { Vec::new() };
-    let swept = options.sweep.as_ref().map(|sweep| sweep.swept.title());
+    let swept = options.sweep.as_ref().map(|sweep| sweep.title);
     if compares {
         out::show(&if options.csv { report::table_csv(&cells) } else { report::table(&cells, &ratios, swept) });
     }
@@ -115,7 +115,7 @@ fn once(options: &Options, configs: &[HostConfig]) -> Result<(), Error> {
 /// Fails if a reply was not the data of its key.
 fn check(cells: &[Cell]) -> Result<(), Error> {
     let mut all = Checked::default();
-    cells.iter().flat_map(Cell::rounds).for_each(|round| all.add(&round.checked));
+    cells.iter().flat_map(Cell::rounds).for_each(|round| all.add(&round.incidents.checked));
     match all.key {
         Some(key) => Err(Error::Wrong { wrong: all.wrong, replies: all.replies, key }),
         None => Ok(()),
@@ -123,7 +123,8 @@ fn check(cells: &[Cell]) -> Result<(), Error> {
 }
 
 fn warn(outcome: &Outcome) {
-    let title = &outcome.title;
+    let Outcome { title, refreshes, incidents, .. } = outcome;
+    let Incidents { redirects, broken, lost, unsent, .. } = incidents;
     if outcome.is_client_bound() && outcome.elapsed.as_millis() >= 100 {
         out::complain(&format!(
             "WARNING: {title}: a thread of this tool was on CPU for {:.0} % of the time; the server may be faster than shown \
@@ -131,22 +132,19 @@ fn warn(outcome: &Outcome) {
             outcome.busiest * 100.0
         ));
     }
-    if outcome.broken > 0 {
+    if *broken > 0 {
         out::complain(&format!(
-            "WARNING: {title}: {} connections broke and were made again, {} commands lost their replies",
-            outcome.broken, outcome.lost
+            "WARNING: {title}: {broken} connections broke and were made again, {lost} commands lost their replies"
         ));
     }
-    if outcome.redirects > 0 {
+    if *redirects > 0 {
         out::complain(&format!(
-            "WARNING: {title}: slots moved: {} replies only told so, and count as replies; the nodes were asked anew {} times",
-            outcome.redirects, outcome.refreshes
+            "WARNING: {title}: slots moved: {redirects} replies only told so, and count as replies; the nodes were asked anew {refreshes} times"
         ));
     }
-    if outcome.unsent > 0 {
+    if *unsent > 0 {
         out::complain(&format!(
-            "WARNING: {title}: {} commands were due before the end and could not be sent; the server did not keep up with --rate",
-            outcome.unsent
+            "WARNING: {title}: {unsent} commands were due before the end and could not be sent; the server did not keep up with --rate"
         ));
     }
 }

@@ -63,15 +63,29 @@ pub struct Options {
 }
 
 /// Files for results beside standard output.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Files {
+    /// All rounds with latencies and time series, as JSON
+    #[arg(long, value_name = "file", help_heading = "Results")]
     pub json: Option<PathBuf>,
-    pub csv: Option<PathBuf>,
+    /// The medians, as CSV
+    #[arg(long = "csv-file", value_name = "file", help_heading = "Results")]
+    pub csv_file: Option<PathBuf>,
+    /// Throughput over the values of a sweep, else latency by percentile; .svg or .png
+    #[arg(long, value_name = "file", help_heading = "Results")]
     pub plot: Option<PathBuf>,
+    /// p50, p99 and p99.9 over the values of a sweep; .svg or .png
+    #[arg(long = "latency-plot", value_name = "file", help_heading = "Results", requires = "sweep")]
     pub latency_plot: Option<PathBuf>,
+    /// All plots, time series and figures as one HTML page
+    #[arg(long, value_name = "file", help_heading = "Results")]
     pub report: Option<PathBuf>,
+    /// Latencies of the last test in HdrHistogram's text format
+    #[arg(long, value_name = "file", help_heading = "Results")]
     pub hdr: Option<PathBuf>,
-    /// Not a result: lines to draw instead of a run.
+    // Not a result: lines to draw instead of a run.
+    /// Only draws the lines of a JSON file, {"x": title, "y": title, "lines": {name: [[x, y], ...]}}, into the file of --plot
+    #[arg(long, value_name = "file", help_heading = "Results", requires = "plot")]
     pub draw: Option<PathBuf>,
 }
 
@@ -112,31 +126,6 @@ impl Options {
     }
 }
 
-/// What a sweep varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swept {
-    Depth,
-    Window,
-    Clients,
-    Size,
-    Rtt,
-    Rate,
-}
-
-impl Swept {
-    /// Its name in tables and plots.
-    pub fn title(self) -> &'static str {
-        match self {
-            Swept::Depth => "pipeline depth",
-            Swept::Window => "window",
-            Swept::Clients => "connections",
-            Swept::Size => "value bytes",
-            Swept::Rtt => "round trip ms",
-            Swept::Rate => "offered commands/s",
-        }
-    }
-}
-
 /// One value of what a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SweptValue {
@@ -162,6 +151,8 @@ impl SweptValue {
 /// Values for an option, each as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    pub swept: Swept,
+    /// What it varies, as tables and plots call it.
+    pub title: &'static str,
+    /// At least one.
     pub values: Vec<(String, SweptValue)>,
 }

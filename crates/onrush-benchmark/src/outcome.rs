@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use crate::load::checker::Checked;
 
@@ -30,8 +31,6 @@ pub struct Outcome {
     pub kinds: Vec<(String, Histogram<u64>)>,
     /// Of a cluster, each node's place and latencies; else empty.
     pub nodes: Vec<(String, Histogram<u64>)>,
-    /// Replies that sent a connection to another node.
-    pub redirects: u64,
     /// How often the cluster's nodes were asked anew.
     pub refreshes: u64,
     /// The run piece by piece.
@@ -41,6 +40,14 @@ pub struct Outcome {
     pub busiest: f64,
     /// CPU time of the server, if it can be measured.
     pub server_cpu: Option<Duration>,
+    pub incidents: Incidents,
+}
+
+/// What did not go as usual.
+#[derive(Clone, Debug, Default)]
+pub struct Incidents {
+    /// Replies that sent a connection to another node.
+    pub redirects: u64,
     /// Connections that broke and were made again.
     pub broken: u64,
     /// Commands whose replies were lost with them.
@@ -51,11 +58,23 @@ pub struct Outcome {
     pub checked: Checked,
 }
 
+impl Incidents {
+    /// Adds those of another thread.
+    pub fn add(&mut self, other: &Incidents) {
+        self.redirects += other.redirects;
+        self.broken += other.broken;
+        self.lost += other.lost;
+        self.unsent += other.unsent;
+        self.checked.add(&other.checked);
+    }
+}
+
 /// A piece of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// When it began.
     pub at_s: f64,
+    #[serde(rename = "seconds")]
     pub len_s: f64,
     pub replies: u64,
     /// Latencies of the replies that came in it, in milliseconds; 0 without any.
@@ -131,7 +150,7 @@ impl Cell {
 }
 
 /// The same value on two servers: how much faster the first is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
     pub test: String,
     pub value: String,
@@ -155,15 +174,11 @@ pub fn example(replies: u64) -> Outcome {
         latencies,
         kinds: Vec::new(),
         nodes: Vec::new(),
-        redirects: 0,
         refreshes: 0,
         series: vec![point, Point { at_s: 1.0, ..point }],
         client_cpu: Duration::from_millis(100),
         busiest: 0.1,
         server_cpu: None,
-        broken: 0,
-        lost: 0,
-        unsent: 0,
-        checked: Checked::default(),
+        incidents: Incidents::default(),
     }
 }

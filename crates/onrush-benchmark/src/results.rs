@@ -18,7 +18,7 @@ pub fn check(files: &Files) -> Result<(), Error> {
     for plot in [&files.plot, &files.latency_plot].into_iter().flatten() {
         Plot::is_png(plot)?;
     }
-    let all = [&files.json, &files.csv, &files.plot, &files.latency_plot, &files.report, &files.hdr];
+    let all = [&files.json, &files.csv_file, &files.plot, &files.latency_plot, &files.report, &files.hdr];
     all.into_iter().flatten().try_for_each(|path| check_one(path).map_err(|error| Error::file(path, error)))
 }
 
@@ -51,7 +51,7 @@ pub fn write(options: &Options, cells: &[Cell], ratios: &[Ratio], swept: Option<
     if let (Some(path), Some(circumstances)) = (&files.json, &circumstances) {
         done.push(text(path, &report::json(cells, ratios, swept, circumstances)));
     }
-    if let Some(path) = &files.csv {
+    if let Some(path) = &files.csv_file {
         done.push(text(path, &report::table_csv(cells)));
     }
     if let Some(path) = &files.plot {
@@ -91,8 +91,12 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let (old, new) = (folder.join("old.json"), folder.join("new.csv"));
         fs::write(&old, "old").unwrap();
-        let files =
-            Files { json: Some(old.clone()), csv: Some(new), report: Some("/dev/null".into()), ..Files::default() };
+        let files = Files {
+            json: Some(old.clone()),
+            csv_file: Some(new),
+            report: Some("/dev/null".into()),
+            ..Files::default()
+        };
         check(&files).unwrap();
         assert_eq!((fs::read(&old).unwrap(), fs::read_dir(&folder).unwrap().count()), (b"old".to_vec(), 1));
         for wrong in [folder.clone(), folder.join("none/new.json")] {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::error::Error;
-use crate::load::checker::Checked;
 use crate::load::random::Random;
 use crate::load::recorder;
 use crate::load::routes::Topology;
@@ -18,7 +17,7 @@ use crate::net::cluster::{self, TAG_WORD};
 use crate::net::proxy;
 use crate::net::target::Target;
 use crate::options::Options;
-use crate::outcome::{Outcome, histogram};
+use crate::outcome::{Incidents, Outcome, histogram};
 use crate::server::ServerCpu;
 
 /// How often progress is shown.
@@ -79,56 +78,52 @@ pub fn run(options: &Options, target: &Target, test: &Test) -> Result<Outcome, E
     });
     let measured = measured?;
     let spent = cpu_now().zip(before).map(|(after, before)| after.saturating_sub(before));
-    let nodes = nodes(topology.as_ref(), &measured);
-    let refreshes = topology.as_ref().map_or(0, Topology::refreshes);
-    Ok(Outcome { nodes, refreshes, ..outcome(options, test, measured, spent) })
+    Ok(outcome(options, test, measured, spent, topology.as_ref()))
 }
 
-/// The latencies of each node of a cluster.
-fn nodes(topology: Option<&Topology<'_>>, measured: &[Measured]) -> Vec<(String, Histogram<u64>)> {
-    let names = topology.map(Topology::names).unwrap_or_default().into_iter();
-    let together = |(number, name): (usize, String)| {
+/// Latencies by name: those of all threads together.
+fn together(
+    names: impl IntoIterator<Item = String>,
+    measured: &[Measured],
+    of: fn(&Measured) -> &[Histogram<u64>],
+) -> Vec<(String, Histogram<u64>)> {
+    let all = |(number, name): (usize, String)| {
         let mut all = histogram();
         // The bounds of all are the same.
-        measured.iter().filter_map(|thread| thread.nodes.get(number)).for_each(|own| _ = all.add(own));
+        measured.iter().filter_map(|thread| of(thread).get(number)).for_each(|own| _ = all.add(own));
         (name, all)
     };
-    names.enumerate().map(together).collect()
+    names.into_iter().enumerate().map(all).collect()
 }
 
 /// What the threads measured, together.
-fn outcome(options: &Options, test: &Test, measured: Vec<Measured>, server_cpu: Option<Duration>) -> Outcome {
-    let mut latencies = histogram();
-    let mut kinds: Vec<_> = test.kinds.iter().map(|kind| (kind.clone(), histogram())).collect();
+fn outcome(
+    options: &Options,
+    test: &Test,
+    measured: Vec<Measured>,
+    server_cpu: Option<Duration>,
+    topology: Option<&Topology<'_>>,
+) -> Outcome {
+    let (mut latencies, mut incidents) = (histogram(), Incidents::default());
     for thread in &measured {
         // The bounds of all are the same.
         _ = latencies.add(&thread.latencies);
-        for ((_, all), own) in kinds.iter_mut().zip(&thread.kinds) {
-            _ = all.add(own);
-        }
+        incidents.add(&thread.incidents);
     }
     let last = measured.iter().map(|thread| thread.last_ns).max().unwrap_or(0);
     let elapsed = Duration::from_nanos(last).saturating_sub(options.warmup);
-    let sum = |count: fn(&Measured) -> u64| measured.iter().map(count).sum();
     Outcome {
         title: test.title.clone(),
         payload_len: test.payload_len,
         replies: latencies.len(),
         elapsed,
-        kinds,
-        nodes: Vec::new(),
-        redirects: sum(|thread| thread.redirects),
-        refreshes: 0,
+        kinds: together(test.kinds.clone(), &measured, |thread| &thread.kinds),
+        nodes: together(topology.map(Topology::names).unwrap_or_default(), &measured, |thread| &thread.nodes),
+        refreshes: topology.map_or(0, Topology::refreshes),
         client_cpu: measured.iter().map(|thread| thread.cpu).sum(),
         busiest: measured.iter().map(|thread| thread.busy).fold(0.0, f64::max),
         server_cpu,
-        broken: sum(|thread| thread.broken),
-        lost: sum(|thread| thread.lost),
-        unsent: sum(|thread| thread.unsent),
-        checked: measured.iter().fold(Checked::default(), |mut all, thread| {
-            all.add(&thread.checked);
-            all
-        }),
+        incidents,
         series: recorder::points(measured.into_iter().map(|thread| thread.pieces).collect(), elapsed.as_nanos() as u64),
         latencies,
     }

@@ -24,7 +24,11 @@ pub struct HostConfig {
 /// Why they could not be read.
 pub fn host_config(options: &Options, target: &Target) -> Result<HostConfig, Error> {
     let mut stream = net::connect(options, target)?;
-    let mut get = |name: &str| setting(&mut stream, name);
+    let mut get = |name: &str| -> Result<String, Error> {
+        let reply = stream.ask(&net::encode(&["CONFIG", "GET", name]), 1)?;
+        // The last of: aggregate, length, name, length, value.
+        Ok(String::from_utf8_lossy(&reply).split("\r\n").nth(4).unwrap_or_default().to_owned())
+    };
     Ok(HostConfig { save: get("save")?, appendonly: get("appendonly")? })
 }
 
@@ -33,12 +37,6 @@ pub fn description(options: &Options, target: &Target) -> String {
     let ask = |stream: &mut Blocking| stream.ask(&net::encode(&["INFO", "server"]), 1);
     let info = net::connect(options, target).and_then(|mut stream| ask(&mut stream)).unwrap_or_default();
     report::described(&String::from_utf8_lossy(&info))
-}
-
-fn setting(stream: &mut Blocking, name: &str) -> Result<String, Error> {
-    let reply = stream.ask(&net::encode(&["CONFIG", "GET", name]), 1)?;
-    // The last of: aggregate, length, name, length, value.
-    Ok(String::from_utf8_lossy(&reply).split("\r\n").nth(4).unwrap_or_default().to_owned())
 }
 
 /// The tasks of a server on this machine.

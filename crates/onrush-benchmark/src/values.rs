@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::options::{Sweep, Swept, SweptValue};
+use crate::options::{Sweep, SweptValue};
 
 /// Values have this length at most.
 pub const DATA_LEN_MAX: usize = 1 << 30;
@@ -66,17 +66,17 @@ type ReadValue = fn(&str) -> Result<SweptValue, String>;
 /// What a sweep varies, and its values: `depth=1,2,4`.
 pub fn sweep(text: &str) -> Result<Sweep, String> {
     let (what, values) = text.split_once('=').ok_or("WHAT=VALUE,VALUE,...")?;
-    let (swept, read): (Swept, ReadValue) = match what {
-        "depth" | "batch" => (Swept::Depth, |text| positive(text).map(SweptValue::Depth)),
-        "window" => (Swept::Window, |text| positive(text).map(SweptValue::Window)),
-        "clients" => (Swept::Clients, |text| positive(text).map(SweptValue::Clients)),
-        "size" => (Swept::Size, |text| positive(text).map(SweptValue::Size)),
-        "rtt" => (Swept::Rtt, |text| time(text).map(SweptValue::Rtt)),
-        "rate" => (Swept::Rate, |text| rate(text).map(SweptValue::Rate)),
+    let (title, read): (&str, ReadValue) = match what {
+        "depth" | "batch" => ("pipeline depth", |text| positive(text).map(SweptValue::Depth)),
+        "window" => ("window", |text| positive(text).map(SweptValue::Window)),
+        "clients" => ("connections", |text| positive(text).map(SweptValue::Clients)),
+        "size" => ("value bytes", |text| positive(text).map(SweptValue::Size)),
+        "rtt" => ("round trip ms", |text| time(text).map(SweptValue::Rtt)),
+        "rate" => ("offered commands/s", |text| rate(text).map(SweptValue::Rate)),
         _ => return Err(format!("{what} is none of depth, window, clients, size, rtt, rate")),
     };
     let value = |text: &str| Ok::<_, String>((text.to_owned(), read(text)?));
-    Ok(Sweep { swept, values: values.split(',').map(value).collect::<Result<_, _>>()? })
+    Ok(Sweep { title, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]

@@ -33,12 +33,9 @@ struct Summary {
 /// What is wrong, for the user.
 pub fn check(path: &Path) -> Result<(), String> {
     let name = path.display().to_string();
-    let open = || {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok::<_, std::io::Error>((file, len))
-    };
-    let (file, len) = open().map_err(|error| format!("{name}: {error}"))?;
+    let failed = |error: std::io::Error| format!("{name}: {error}");
+    let file = File::open(path).map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
     let mut reader = FileReader::new(file).map_err(|error| format!("{name}: {error}"))?;
     check_reader(&mut reader, &name, len)?;
     let rest = len.saturating_sub(reader.offset());

@@ -25,9 +25,10 @@ const TOP: usize = 10;
 const TOP_MAX: usize = 10_000;
 
 /// The program's task.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Mode {
     /// Commands: from the command line, or, without one, from standard input.
+    #[default]
     Command,
     /// Print the flags.
     Help,
@@ -87,9 +88,10 @@ pub enum Mode {
 }
 
 /// Where `--pipe` takes its commands from.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum PipeSource {
     /// Commands ready to send.
+    #[default]
     Protocol,
     /// Rows of comma-separated values.
     Csv,
@@ -98,7 +100,7 @@ pub enum PipeSource {
 }
 
 /// All settings from the command line and the environment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// What to do.
     pub mode: Mode,
@@ -162,35 +164,19 @@ pub struct Environment {
 }
 
 impl Options {
+    /// What holds if no flag says otherwise.
     fn new(environment: &Environment) -> Options {
-        let mut target = Target::default();
-        target.password.clone_from(&environment.password);
         Options {
-            mode: Mode::Command,
-            target,
+            target: Target { password: environment.password.clone(), ..Target::new() },
             output: if environment.terminal { Output::Standard } else { Output::Raw },
             element_delimiter: b"\n".to_vec(),
             reply_delimiter: b"\n".to_vec(),
             repeat: 1,
-            interval: Duration::ZERO,
-            stdin_last: false,
-            stdin_tag: None,
-            quoted_input: false,
-            cluster_mode: false,
-            cluster: ClusterSettings::default(),
-            error_exit: false,
+            cluster: ClusterSettings::new(),
             show_pushes: environment.terminal,
-            ask_password: false,
             top: TOP,
-            cursor: 0,
-            pattern: None,
-            scan_count: None,
-            scan_type: None,
             pipe_timeout: Duration::from_secs(30),
-            pipe_source: PipeSource::Protocol,
-            pipe_template: None,
-            csv_header: false,
-            words: Vec::new(),
+            ..Options::default()
         }
     }
 }
@@ -316,14 +302,7 @@ fn flag_alone(options: &mut Options, seen: &mut Seen, flag: &str) -> Result<bool
         "x" => options.stdin_last = true,
         "e" => options.error_exit = true,
         "c" => options.cluster_mode = true,
-        "2" => {
-            options.target.resp3 = false;
-            seen.protocol = true;
-        }
-        "3" => {
-            options.target.resp3 = true;
-            seen.protocol = true;
-        }
+        "2" | "3" => (options.target.resp3, seen.protocol) = (flag == "3", true),
         "askpass" => options.ask_password = true,
         "no-auth-warning" => seen.no_auth_warning = true,
         "raw" => options.output = Output::Raw,
@@ -372,7 +351,7 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
             target.port = u16::try_from(port).map_err(|_| Fail::new("Invalid server port."))?;
         }
         "s" => {
-            target.socket = Some(PathBuf::from(OsString::from_vec(value)));
+            target.socket = Some(path(value));
             seen.socket = true;
         }
         "t" => target.connect_timeout = Some(seconds(&value, "-t")?),
@@ -382,10 +361,7 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
             seen.password_shown = true;
         }
         "user" => target.user = Some(value),
-        "u" => {
-            target.set_url(&text(value))?;
-            seen.password_shown |= target.password_in_url;
-        }
+        "u" => seen.password_shown |= target.set_url(&text(value))?,
         "sni" => target.tls_options.sni = Some(text(value)),
         "cacert" => target.tls_options.ca_file = Some(path(value)),
         "cacertdir" => target.tls_options.ca_folder = Some(path(value)),
@@ -397,7 +373,7 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
             target.tls_options.ciphers.extend(names);
         }
         "r" => options.repeat = leading_number(&value),
-        "i" => options.interval = interval(&value)?,
+        "i" => options.interval = seconds(&value, "-i")?,
         "X" => options.stdin_tag = Some(value),
         "d" => options.element_delimiter = value,
         "D" => options.reply_delimiter = value,
@@ -419,20 +395,13 @@ fn flag_with_value(options: &mut Options, seen: &mut Seen, flag: &str, value: Ve
         }
         "count" => options.scan_count = Some(leading_number(&value)),
         "type" => options.scan_type = Some(value),
-        "memkeys-samples" => {
+        "memkeys-samples" | "keystats-samples" => {
             let samples = leading_number(&value);
             if samples < 0 {
-                return Err(Fail::new("--memkeys-samples value should be positive."));
+                return Err(Fail::new(format!("--{flag} value should be positive.")));
             }
-            options.mode = Mode::MemKeys(Some(samples));
-            seen.mem_samples = Some(samples);
-        }
-        "keystats-samples" => {
-            let samples = leading_number(&value);
-            if samples < 0 {
-                return Err(Fail::new("--keystats-samples value should be positive."));
-            }
-            options.mode = Mode::KeyStats(Some(samples));
+            let mode = if flag == "memkeys-samples" { Mode::MemKeys } else { Mode::KeyStats };
+            options.mode = mode(Some(samples));
             seen.mem_samples = Some(samples);
         }
         "top" => {
@@ -488,10 +457,6 @@ fn seconds(value: &[u8], flag: &str) -> Result<Duration, Fail> {
     valid.ok_or_else(|| {
         Fail::new(format!("{flag} wants a number of seconds, not '{}'.", String::from_utf8_lossy(value)))
     })
-}
-
-fn interval(value: &[u8]) -> Result<Duration, Fail> {
-    seconds(value, "-i")
 }
 
 #[cfg(test)]

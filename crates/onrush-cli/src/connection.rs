@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use onrush_resp::ReplyError;
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::fail::{Fail, system_message};
 use crate::reply::{Decoder, Reply};
@@ -66,8 +67,8 @@ impl Socket {
             match connected {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(15));
-                    socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15));
+                    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
                     stream.set_read_timeout(target.read_timeout)?;
                     #[cfg(feature = "tls")]
                     if target.tls {
@@ -93,16 +94,16 @@ impl Socket {
 
     /// Bounds the time a read may take.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        each!(self, stream => stream.set_read_timeout(timeout))
+        SockRef::from(self).set_read_timeout(timeout)
     }
 
     /// Ends both directions, which wakes a thread that reads.
     pub fn shut_down(&self) {
-        let _ = each!(self, stream => stream.shutdown(std::net::Shutdown::Both));
+        let _ = SockRef::from(self).shutdown(std::net::Shutdown::Both);
     }
 
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        each!(self, stream => stream.set_nonblocking(nonblocking))
+        SockRef::from(self).set_nonblocking(nonblocking)
     }
 }
 
@@ -363,11 +364,7 @@ impl Connection {
     /// # Errors
     /// When the connection is gone or the server refuses.
     pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Reply, Fail> {
-        let reply = self.call(words)?;
-        match reply.error() {
-            Some(error) => Err(Fail::new(format!("Error: {error}"))),
-            None => Ok(reply),
-        }
+        self.call(words)?.granted()
     }
 
     /// Sends the commands that `source` appends one by one until it returns that there are no more, `count` in all, and

@@ -1,6 +1,6 @@
 //! The debugger of Lua scripts (`--ldb`), as far as the server has one: SCRIPT DEBUG.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
 use crate::args::Options;
@@ -45,13 +45,13 @@ pub fn run(options: &Options, file: &Path, in_place: bool) -> Result<(), Fail> {
 
 fn show(line: &Reply) {
     let text = line.error().map_or_else(|| line.text(), |error| format!("(error) {error}"));
-    print(format!("{text}\n").as_bytes());
+    print(format!("{text}\n"));
 }
 
 /// The script's own reply; there is none if the debugger gave it up.
 fn finish(mut connection: Connection, options: &Options) -> Result<(), Fail> {
     match connection.read_reply() {
-        Ok(reply) => print(&format::reply(&reply, options, false)),
+        Ok(reply) => print(format::reply(&reply, options, false)),
         Err(ReadError::Closed(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -64,7 +64,6 @@ fn next_command() -> Option<Vec<Vec<u8>>> {
     loop {
         if std::io::stdin().is_terminal() {
             print(b"lua debugger> ");
-            let _ = std::io::stdout().flush();
         }
         let mut line = Vec::new();
         if input.read_until(b'\n', &mut line).unwrap_or(0) == 0 {

@@ -10,7 +10,7 @@ use crate::reply::Reply;
 const BUILT_IN: &str = include_str!("commands.tsv");
 
 /// One command or subcommand.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandDoc {
     /// In capitals, a subcommand after its command.
     pub name: String,
@@ -27,7 +27,8 @@ pub struct CommandDoc {
 /// All commands known, sorted by name.
 #[derive(Clone, Debug)]
 pub struct Docs {
-    commands: Vec<CommandDoc>,
+    /// Each of them.
+    pub commands: Vec<CommandDoc>,
 }
 
 impl Default for Docs {
@@ -38,14 +39,9 @@ impl Default for Docs {
 
 impl CommandDoc {
     fn from_line(line: &str) -> Option<CommandDoc> {
-        let mut fields = line.split('\t').map(str::to_owned);
-        Some(CommandDoc {
-            name: fields.next()?,
-            group: fields.next()?,
-            since: fields.next()?,
-            syntax: fields.next()?,
-            summary: fields.next()?,
-        })
+        let fields: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        let [name, group, since, syntax, summary] = fields.try_into().ok()?;
+        Some(CommandDoc { name, group, since, syntax, summary })
     }
 
     fn to_line(&self) -> String {
@@ -63,11 +59,6 @@ impl Docs {
         }
         commands.sort_by(|a, b| a.name.cmp(&b.name));
         (!commands.is_empty()).then_some(Docs { commands })
-    }
-
-    /// All of them.
-    pub fn commands(&self) -> &[CommandDoc] {
-        &self.commands
     }
 
     /// The groups there are, sorted.
@@ -153,13 +144,7 @@ fn describe(out: &mut String, command: &CommandDoc, with_group: bool) {
 }
 
 fn add(commands: &mut Vec<CommandDoc>, name: &str, fields: &Reply) {
-    let mut command = CommandDoc {
-        name: name.replace('|', " "),
-        group: String::new(),
-        since: String::new(),
-        syntax: String::new(),
-        summary: String::new(),
-    };
+    let mut command = CommandDoc { name: name.replace('|', " "), ..CommandDoc::default() };
     for (field, value) in fields.pairs() {
         match field.bytes().unwrap_or_default() {
             b"group" => command.group = value.text(),
@@ -185,7 +170,7 @@ fn syntax_of(arguments: &Reply, between: &str) -> String {
 
 fn argument(argument: &Reply) -> String {
     let (mut name, mut kind, mut token, mut inner) = (String::new(), String::new(), String::new(), None);
-    let (mut optional, mut multiple, mut multiple_token) = (false, false, false);
+    let mut flags: &[Reply] = &[];
     for (field, value) in argument.pairs() {
         match field.bytes().unwrap_or_default() {
             b"name" if name.is_empty() => name = value.text(),
@@ -193,19 +178,11 @@ fn argument(argument: &Reply) -> String {
             b"type" => kind = value.text(),
             b"token" => token = value.text(),
             b"arguments" => inner = Some(value),
-            b"flags" => {
-                for flag in value.items().unwrap_or_default() {
-                    match flag.bytes().unwrap_or_default() {
-                        b"optional" => optional = true,
-                        b"multiple" => multiple = true,
-                        b"multiple_token" => multiple_token = true,
-                        _ => {}
-                    }
-                }
-            }
+            b"flags" => flags = value.items().unwrap_or_default(),
             _ => {}
         }
     }
+    let has = |name: &[u8]| flags.iter().any(|flag| flag.bytes() == Some(name));
     let body = match (kind.as_str(), inner) {
         ("pure-token", _) => String::new(),
         ("oneof", Some(inner)) => syntax_of(inner, "|"),
@@ -214,11 +191,11 @@ fn argument(argument: &Reply) -> String {
     };
     let spaced = if token.is_empty() || body.is_empty() { "" } else { " " };
     let mut text = format!("{token}{spaced}{body}");
-    if multiple {
-        let again = if multiple_token { text.clone() } else { body };
+    if has(b"multiple") {
+        let again = if has(b"multiple_token") { text.clone() } else { body };
         text = format!("{text} [{again} ...]");
     }
-    if optional { format!("[{text}]") } else { text }
+    if has(b"optional") { format!("[{text}]") } else { text }
 }
 
 #[cfg(test)]
@@ -228,8 +205,8 @@ mod tests {
     #[test]
     fn the_table_built_in_is_sorted_and_complete() {
         let docs = Docs::default();
-        assert!(docs.commands().len() > 100);
-        assert!(docs.commands().is_sorted_by(|a, b| a.name < b.name));
+        assert!(docs.commands.len() > 100);
+        assert!(docs.commands.is_sorted_by(|a, b| a.name < b.name));
         assert_eq!(docs.table(), BUILT_IN);
         let (set, words) = docs.find(&[b"set".to_vec(), b"k".to_vec()]).unwrap();
         assert_eq!((set.name.as_str(), words), ("SET", 1));

@@ -20,16 +20,6 @@ Examples:
   onrush-cli --completions bash > /usr/share/bash-completion/completions/onrush-cli
 ";
 
-/// How a flag is spelled.
-#[derive(Clone, Copy)]
-enum Name {
-    /// One letter.
-    Short(&'static str),
-    Long(&'static str),
-    Both(char, &'static str),
-}
-use Name::{Both, Long, Short};
-
 /// The definition. The first word that is not a flag and all words after it are the command, whatever they look like.
 pub fn command() -> Command {
     let command = Command::new("onrush-cli")
@@ -50,22 +40,19 @@ pub fn command() -> Command {
     about(replication(command))
 }
 
-fn named(name: Name, help: &'static str) -> Arg {
-    let arg = match name {
-        Short(letter) => Arg::new(letter).short(letter.chars().next()),
-        Long(long) => Arg::new(long).long(long),
-        Both(short, long) => Arg::new(long).short(short).long(long),
-    };
-    arg.help(help)
+/// A flag of one letter, or of a long name.
+fn named(name: &'static str, help: &'static str) -> Arg {
+    let arg = Arg::new(name).help(help);
+    if name.len() == 1 { arg.short(name.chars().next()) } else { arg.long(name) }
 }
 
 /// A flag that stands alone.
-fn alone(name: Name, help: &'static str) -> Arg {
+fn alone(name: &'static str, help: &'static str) -> Arg {
     named(name, help).action(ArgAction::SetTrue)
 }
 
 /// A flag with a value, which may start with a hyphen.
-fn with(name: Name, value: &'static str, help: &'static str) -> Arg {
+fn with(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     let arg = named(name, help).value_name(value).allow_hyphen_values(true).value_parser(value_parser!(OsString));
     match value {
         "FILE" | "SOCKET" => arg.value_hint(ValueHint::FilePath),
@@ -77,169 +64,153 @@ fn with(name: Name, value: &'static str, help: &'static str) -> Arg {
 
 fn server(command: Command) -> Command {
     command.next_help_heading("Server").args([
-        with(Short("h"), "HOST", "Name or address of the server (127.0.0.1)"),
-        with(Short("p"), "PORT", "Its port (6379)"),
-        with(Short("s"), "SOCKET", "A Unix socket instead of host and port"),
-        with(Short("u"), "URL", "redis://[[user]:password@]host[:port][/db], rediss://... or redis+unix:///path"),
-        with(Short("t"), "SECONDS", "How long connecting may take"),
-        with(Both('a', "pass"), "PASSWORD", "Log in. Safer: the environment variable REDISCLI_AUTH"),
-        with(Long("user"), "NAME", "Log in as this user; needs a password"),
-        alone(Long("askpass"), "Ask for the password at the terminal"),
-        alone(Long("no-auth-warning"), "Do not warn of a password on the command line"),
-        with(Short("n"), "NUMBER", "Database"),
-        alone(Short("4"), "Use IPv4 addresses only"),
-        alone(Short("6"), "Use IPv6 addresses only"),
-        alone(Short("2"), "Speak RESP2 (the default)"),
-        alone(Short("3"), "Speak RESP3"),
-        alone(Long("tls"), "Encrypt (needs a build with TLS)"),
-        with(Long("sni"), "NAME", "The name to ask for, when it is not the host's"),
-        with(Long("cacert"), "FILE", "Certificates to trust"),
-        with(Long("cacertdir"), "FOLDER", "A folder of certificates to trust"),
-        with(Long("cert"), "FILE", "Our certificate"),
-        with(Long("key"), "FILE", "Our private key"),
-        alone(Long("insecure"), "Trust any certificate"),
-        with(
-            Long("tls-ciphers"),
-            "LIST",
-            "Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them",
-        ),
-        with(Long("tls-ciphersuites"), "LIST", "Only these with TLS 1.3"),
+        with("h", "HOST", "Name or address of the server (127.0.0.1)"),
+        with("p", "PORT", "Its port (6379)"),
+        with("s", "SOCKET", "A Unix socket instead of host and port"),
+        with("u", "URL", "redis://[[user]:password@]host[:port][/db], rediss://... or redis+unix:///path"),
+        with("t", "SECONDS", "How long connecting may take"),
+        with("pass", "PASSWORD", "Log in. Safer: the environment variable REDISCLI_AUTH").short('a'),
+        with("user", "NAME", "Log in as this user; needs a password"),
+        alone("askpass", "Ask for the password at the terminal"),
+        alone("no-auth-warning", "Do not warn of a password on the command line"),
+        with("n", "NUMBER", "Database"),
+        alone("4", "Use IPv4 addresses only"),
+        alone("6", "Use IPv6 addresses only"),
+        alone("2", "Speak RESP2 (the default)"),
+        alone("3", "Speak RESP3"),
+        alone("tls", "Encrypt (needs a build with TLS)"),
+        with("sni", "NAME", "The name to ask for, when it is not the host's"),
+        with("cacert", "FILE", "Certificates to trust"),
+        with("cacertdir", "FOLDER", "A folder of certificates to trust"),
+        with("cert", "FILE", "Our certificate"),
+        with("key", "FILE", "Our private key"),
+        alone("insecure", "Trust any certificate"),
+        with("tls-ciphers", "LIST", "Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them"),
+        with("tls-ciphersuites", "LIST", "Only these with TLS 1.3"),
     ])
 }
 
 fn command_itself(command: Command) -> Command {
     command.next_help_heading("Command").args([
-        with(Short("r"), "COUNT", "Run it so many times, -1 for ever"),
-        with(Short("i"), "SECONDS", "Pause between two runs, samples or cycles; fractions are fine"),
-        alone(Short("x"), "Standard input is the last argument"),
-        with(Short("X"), "TAG", "Standard input takes the place of the argument TAG"),
-        alone(Long("quoted-input"), "Arguments are written in quotes: '\"a\\x00b\"'"),
-        alone(Short("c"), "Go where a cluster's MOVED and ASK send"),
-        alone(Short("e"), "End with 1 when the server answers with an error"),
-        with(Long("eval"), "FILE", "Run a script: --eval FILE key ... , argument ..."),
-        alone(Long("ldb"), "Run that script in the server's debugger, if it has one, on a copy of the data"),
-        alone(Long("ldb-sync-mode"), "The same on the data itself, while the server does nothing else"),
+        with("r", "COUNT", "Run it so many times, -1 for ever"),
+        with("i", "SECONDS", "Pause between two runs, samples or cycles; fractions are fine"),
+        alone("x", "Standard input is the last argument"),
+        with("X", "TAG", "Standard input takes the place of the argument TAG"),
+        alone("quoted-input", "Arguments are written in quotes: '\"a\\x00b\"'"),
+        alone("c", "Go where a cluster's MOVED and ASK send"),
+        alone("e", "End with 1 when the server answers with an error"),
+        with("eval", "FILE", "Run a script: --eval FILE key ... , argument ..."),
+        alone("ldb", "Run that script in the server's debugger, if it has one, on a copy of the data"),
+        alone("ldb-sync-mode", "The same on the data itself, while the server does nothing else"),
     ])
 }
 
 /// Words up to the next flag.
-fn with_words(name: Name, value: &'static str, help: &'static str) -> Arg {
+fn with_words(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     named(name, help).value_name(value).num_args(1..).value_parser(value_parser!(OsString))
 }
 
 fn cluster(command: Command) -> Command {
     command.next_help_heading("Redis Cluster").args([
         with_words(
-            Long("cluster"),
+            "cluster",
             "COMMAND",
             "create, check, info, fix, reshard, rebalance, add-node, del-node, call, set-timeout, import or backup, with \
              addresses host:port; --cluster help shows the arguments and flags of each",
         ),
-        alone(Long("cluster-yes"), "Do not ask, but in fix"),
-        with(Long("cluster-replicas"), "N", "create: replicas of each primary (0)"),
-        with(Long("cluster-from"), "IDS", "reshard: ids of nodes that give slots, or all. import: host:port"),
-        with(Long("cluster-to"), "ID", "reshard: the node that gets slots"),
-        with(Long("cluster-slots"), "N", "reshard: how many slots"),
-        with(Long("cluster-timeout"), "MS", "reshard, rebalance, fix, import: how long one MIGRATE may take (60000)"),
-        with(Long("cluster-pipeline"), "N", "reshard, rebalance, fix: keys that one MIGRATE moves (10)"),
-        alone(Long("cluster-replace"), "reshard, rebalance, fix, import: overwrite keys that are there"),
-        with_words(Long("cluster-weight"), "ID=W", "rebalance: the shares of nodes (1)").action(ArgAction::Append),
-        alone(Long("cluster-use-empty-masters"), "rebalance: nodes without slots get some"),
-        with(Long("cluster-threshold"), "PERCENT", "rebalance: how far from its share a node may be (2)"),
-        alone(Long("cluster-simulate"), "rebalance: move nothing, only show"),
-        alone(Long("cluster-slave"), "add-node: as a replica"),
-        with(Long("cluster-master-id"), "ID", "add-node: of this primary"),
-        alone(Long("cluster-search-multiple-owners"), "check, fix: look for slots that several nodes claim"),
-        alone(Long("cluster-fix-with-unreachable-masters"), "fix: although primaries cannot be reached"),
-        alone(Long("cluster-only-masters"), "call: primaries only"),
-        alone(Long("cluster-only-replicas"), "call: replicas only"),
-        alone(Long("cluster-copy"), "import: leave the keys where they are"),
-        with(Long("cluster-from-user"), "NAME", "import: the login at the source"),
-        with(Long("cluster-from-pass"), "PASSWORD", "import: its password"),
-        alone(Long("cluster-from-askpass"), "import: ask for its password at the terminal"),
+        alone("cluster-yes", "Do not ask, but in fix"),
+        with("cluster-replicas", "N", "create: replicas of each primary (0)"),
+        with("cluster-from", "IDS", "reshard: ids of nodes that give slots, or all. import: host:port"),
+        with("cluster-to", "ID", "reshard: the node that gets slots"),
+        with("cluster-slots", "N", "reshard: how many slots"),
+        with("cluster-timeout", "MS", "reshard, rebalance, fix, import: how long one MIGRATE may take (60000)"),
+        with("cluster-pipeline", "N", "reshard, rebalance, fix: keys that one MIGRATE moves (10)"),
+        alone("cluster-replace", "reshard, rebalance, fix, import: overwrite keys that are there"),
+        with_words("cluster-weight", "ID=W", "rebalance: the shares of nodes (1)").action(ArgAction::Append),
+        alone("cluster-use-empty-masters", "rebalance: nodes without slots get some"),
+        with("cluster-threshold", "PERCENT", "rebalance: how far from its share a node may be (2)"),
+        alone("cluster-simulate", "rebalance: move nothing, only show"),
+        alone("cluster-slave", "add-node: as a replica"),
+        with("cluster-master-id", "ID", "add-node: of this primary"),
+        alone("cluster-search-multiple-owners", "check, fix: look for slots that several nodes claim"),
+        alone("cluster-fix-with-unreachable-masters", "fix: although primaries cannot be reached"),
+        alone("cluster-only-masters", "call: primaries only"),
+        alone("cluster-only-replicas", "call: replicas only"),
+        alone("cluster-copy", "import: leave the keys where they are"),
+        with("cluster-from-user", "NAME", "import: the login at the source"),
+        with("cluster-from-pass", "PASSWORD", "import: its password"),
+        alone("cluster-from-askpass", "import: ask for its password at the terminal"),
     ])
 }
 
 fn output(command: Command) -> Command {
     command.next_help_heading("Output").args([
-        alone(Long("raw"), "The bytes alone (the default into files and pipes)"),
-        alone(Long("no-raw"), "Laid out for people (the default at a terminal)"),
-        with(Short("d"), "TEXT", "Between the elements of a raw reply (newline)"),
-        with(Short("D"), "TEXT", "After a raw reply (newline)"),
-        alone(Long("csv"), "Comma-separated values"),
-        alone(Long("json"), "JSON, by RESP3 unless -2 is given"),
-        alone(Long("quoted-json"), "The same in ASCII alone"),
-        with(Long("show-pushes"), "yes|no", "Show messages that come unasked"),
-        alone(Long("verbose"), "Tell on standard error of connections, logins, redirects and how long commands take"),
+        alone("raw", "The bytes alone (the default into files and pipes)"),
+        alone("no-raw", "Laid out for people (the default at a terminal)"),
+        with("d", "TEXT", "Between the elements of a raw reply (newline)"),
+        with("D", "TEXT", "After a raw reply (newline)"),
+        alone("csv", "Comma-separated values"),
+        alone("json", "JSON, by RESP3 unless -2 is given"),
+        alone("quoted-json", "The same in ASCII alone"),
+        with("show-pushes", "yes|no", "Show messages that come unasked"),
+        alone("verbose", "Tell on standard error of connections, logins, redirects and how long commands take"),
     ])
 }
 
 fn insertion(command: Command) -> Command {
     command.next_help_heading("Mass insertion").args([
-        alone(Long("pipe"), "Send what standard input holds (commands as the protocol or as lines); count the replies"),
-        with(
-            Long("pipe-timeout"),
-            "SECONDS",
-            "Give up when no reply comes for so long after the last command (30; 0 never)",
-        ),
-        with(Long("from"), "csv|jsonl", "Standard input holds records, which become commands by --template"),
-        with(
-            Long("template"),
-            "COMMAND",
-            "For instance 'SET user:{0} \"{1}\"' or 'HSET {id} name {name}'; {{ is a brace",
-        ),
-        alone(Long("csv-header"), "The first CSV record names the columns"),
+        alone("pipe", "Send what standard input holds (commands as the protocol or as lines); count the replies"),
+        with("pipe-timeout", "SECONDS", "Give up when no reply comes for so long after the last command (30; 0 never)"),
+        with("from", "csv|jsonl", "Standard input holds records, which become commands by --template"),
+        with("template", "COMMAND", "For instance 'SET user:{0} \"{1}\"' or 'HSET {id} name {name}'; {{ is a brace"),
+        alone("csv-header", "The first CSV record names the columns"),
     ])
 }
 
 fn keys(command: Command) -> Command {
     command.next_help_heading("Keys").args([
-        alone(Long("scan"), "List the keys"),
-        alone(Long("bigkeys"), "The biggest key of each type, by elements"),
-        alone(Long("memkeys"), "The biggest key of each type, by memory"),
-        with(Long("memkeys-samples"), "N", "As --memkeys, with N elements of each key sampled; 0 means all"),
-        alone(Long("keystats"), "Memory and elements of the keys: the biggest, by type, and how sizes are distributed"),
-        with(Long("keystats-samples"), "N", "As --keystats, with N elements of each key sampled; 0 means all"),
-        with(Long("top"), "N", "How many of the biggest keys --keystats lists (10)"),
-        with(Long("cursor"), "N", "Where --keystats starts, as an interrupted one told"),
-        alone(Long("hotkeys"), "The keys used most; the server needs an LFU policy"),
-        with(Long("pattern"), "GLOB", "Scan the keys that match"),
-        with(Long("quoted-pattern"), "GLOB", "The same, written in quotes"),
-        with(Long("count"), "N", "How much is scanned at once"),
-        with(Long("type"), "TYPE", "Scan the keys of one type"),
+        alone("scan", "List the keys"),
+        alone("bigkeys", "The biggest key of each type, by elements"),
+        alone("memkeys", "The biggest key of each type, by memory"),
+        with("memkeys-samples", "N", "As --memkeys, with N elements of each key sampled; 0 means all"),
+        alone("keystats", "Memory and elements of the keys: the biggest, by type, and how sizes are distributed"),
+        with("keystats-samples", "N", "As --keystats, with N elements of each key sampled; 0 means all"),
+        with("top", "N", "How many of the biggest keys --keystats lists (10)"),
+        with("cursor", "N", "Where --keystats starts, as an interrupted one told"),
+        alone("hotkeys", "The keys used most; the server needs an LFU policy"),
+        with("pattern", "GLOB", "Scan the keys that match"),
+        with("quoted-pattern", "GLOB", "The same, written in quotes"),
+        with("count", "N", "How much is scanned at once"),
+        with("type", "TYPE", "Scan the keys of one type"),
     ])
 }
 
 fn health(command: Command) -> Command {
     command.next_help_heading("Server's health").args([
-        alone(Long("stat"), "A line of figures every second"),
-        alone(Long("latency"), "Round-trip times until interrupted; for a second when standard output is no terminal"),
-        alone(Long("latency-history"), "The same, a line every 15 seconds"),
-        alone(Long("latency-dist"), "The same as a spectrum of colors"),
-        with(
-            Long("intrinsic-latency"),
-            "SECONDS",
-            "The longest pause this machine makes by itself within so many seconds",
-        ),
-        with(Long("lru-test"), "KEYS", "Hits and misses of a cache with an 80-20 load"),
+        alone("stat", "A line of figures every second"),
+        alone("latency", "Round-trip times until interrupted; for a second when standard output is no terminal"),
+        alone("latency-history", "The same, a line every 15 seconds"),
+        alone("latency-dist", "The same as a spectrum of colors"),
+        with("intrinsic-latency", "SECONDS", "The longest pause this machine makes by itself within so many seconds"),
+        with("lru-test", "KEYS", "Hits and misses of a cache with an 80-20 load"),
     ])
 }
 
 fn replication(command: Command) -> Command {
     command.next_help_heading("Replication").args([
-        with(Long("rdb"), "FILE", "Copy the data set; - is standard output"),
-        with(Long("functions-rdb"), "FILE", "Copy the functions alone"),
-        alone(Long("replica"), "Show the commands a replica receives").alias("slave"),
+        with("rdb", "FILE", "Copy the data set; - is standard output"),
+        with("functions-rdb", "FILE", "Copy the functions alone"),
+        alone("replica", "Show the commands a replica receives").alias("slave"),
     ])
 }
 
 fn about(command: Command) -> Command {
     command.next_help_heading("This program").args([
-        alone(Long("docs-table"), "The server's commands as the table this program has built in"),
-        named(Long("completions"), "Completions for a shell").value_name("SHELL").value_parser(value_parser!(Shell)),
-        alone(Long("man"), "The man page"),
-        alone(Long("help"), "This text"),
-        alone(Both('v', "version"), "The version"),
+        alone("docs-table", "The server's commands as the table this program has built in"),
+        named("completions", "Completions for a shell").value_name("SHELL").value_parser(value_parser!(Shell)),
+        alone("man", "The man page"),
+        alone("help", "This text"),
+        alone("version", "The version").short('v'),
     ])
 }
 

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
+use onrush_resp::quoted;
 
 use crate::args::Options;
 use crate::fail::Fail;
-use crate::keys_report::{
-    Kind, Measure, average, interrupt, known_kinds, measured, percent, say, shown, size_of_keyspace, typed,
-};
-use crate::scan::{self, Cursor};
+use crate::keys_report::{Kind, Measure, Walk, average, known_kinds, measured, percent, typed};
+use crate::scan::Cursor;
+use crate::session::print;
 
 /// Digits of each size that are distinguished.
 const DIGITS: u8 = 3;
@@ -84,12 +83,12 @@ impl Stats {
         let _ = writeln!(out, "\n--- Top size keys ---");
         for (rank, (bytes, kind, key)) in self.top.iter().enumerate() {
             let (rank, size, name) = (rank + 1, human(*bytes), &kinds[*kind].name);
-            let _ = writeln!(out, "{rank:>5} {size:>8} {name:<10} {}", shown(key));
+            let _ = writeln!(out, "{rank:>5} {size:>8} {name:<10} {}", quoted(key));
         }
         let _ = writeln!(out, "\n--- Top size per type ---");
         for (kind, Type { biggest, .. }) in &self.types {
             if let Some((bytes, key)) = biggest {
-                let _ = writeln!(out, "{:<10} {} is {}", kinds[*kind].name, shown(key), human(*bytes));
+                let _ = writeln!(out, "{:<10} {} is {}", kinds[*kind].name, quoted(key), human(*bytes));
             }
         }
         let _ = writeln!(out, "\n--- Top length and cardinality per type ---");
@@ -97,7 +96,7 @@ impl Stats {
             let kind = &kinds[*kind];
             if let (Some((elements, key)), Some(_)) = (longest, kind.size) {
                 let unit = kind.unit(Measure::Elements);
-                let _ = writeln!(out, "{:<10} {} has {elements} {unit}", kind.name, shown(key));
+                let _ = writeln!(out, "{:<10} {} has {elements} {unit}", kind.name, quoted(key));
             }
         }
     }
@@ -161,47 +160,39 @@ impl Stats {
 /// # Errors
 /// When the server refuses or is gone.
 pub fn run(options: &Options, samples: Option<i64>) -> Result<(), Fail> {
-    let mut connection = scan::open(options)?;
-    let total_keys = size_of_keyspace(&mut connection)?;
-    say("\n# Scanning the keyspace for the biggest keys and the distribution of sizes.\n\
-         # -i 0.1 sleeps 0.1 sec per 100 SCAN commands, --top N lists N keys.\n\
-         # Ctrl-C ends the scan with what has been seen; --cursor N goes on from there.\n"
-        .to_owned());
-    let stop = interrupt();
+    const BANNER: &str = "\n# Scanning the keyspace for the biggest keys and the distribution of sizes.\n\
+                          # -i 0.1 sleeps 0.1 sec per 100 SCAN commands, --top N lists N keys.\n\
+                          # Ctrl-C ends the scan with what has been seen; --cursor N goes on from there.\n";
+    let mut walk = Walk::begin(options, Cursor::from(options, options.cursor), BANNER)?;
     let mut kinds = known_kinds();
     let mut stats = Stats::new(options.top);
-    let mut cursor = Cursor::from(options, options.cursor);
-    let interrupted = loop {
-        if stop.load(Ordering::Relaxed) {
-            break true;
-        }
-        let Some(keys) = cursor.next(&mut connection)? else { break false };
-        let found = typed(&mut connection, &mut kinds, keys)?;
-        let bytes = measured(&mut connection, &kinds, &found, Measure::Memory(samples))?;
-        let elements = measured(&mut connection, &kinds, &found, Measure::Elements)?;
+    while let Some(keys) = walk.next()? {
+        let found = typed(&mut walk.connection, &mut kinds, keys)?;
+        let bytes = measured(&mut walk.connection, &kinds, &found, Measure::Memory(samples))?;
+        let elements = measured(&mut walk.connection, &kinds, &found, Measure::Elements)?;
         for (((key, kind), bytes), elements) in found.into_iter().zip(bytes).zip(elements) {
             stats.add(key, kind, bytes, elements);
         }
-        cursor.pause();
-    };
-    say(stats.report(&kinds));
-    say(format!("\n{} of {total_keys} keys were scanned.\n", stats.keys));
-    if interrupted {
-        say(format!("The scan was interrupted. --cursor {} goes on from here.\n", cursor.position()));
+    }
+    print(stats.report(&kinds));
+    print(format!("\n{} of {} keys were scanned.\n", stats.keys, walk.total_keys));
+    if walk.is_interrupted {
+        print(format!("The scan was interrupted. --cursor {} goes on from here.\n", walk.cursor.position()));
     }
     Ok(())
 }
 
 /// Bytes with a unit: 1.21K.
 fn human(bytes: u64) -> String {
-    let mut size = bytes as f64;
-    for unit in ["B", "K", "M", "G", "T"] {
-        if size < 1024.0 {
-            return if unit == "B" { format!("{bytes}B") } else { format!("{size:.2}{unit}") };
-        }
-        size /= 1024.0;
+    in_units(bytes, "BKMGTP")
+}
+
+/// Bytes with one of these units, each 1,024 times the one before.
+pub fn in_units(bytes: u64, units: &str) -> String {
+    match (bytes.max(1).ilog2() as usize / 10).min(units.len() - 1) {
+        0 => format!("{bytes}B"),
+        step => format!("{:.2}{}", bytes as f64 / (1_u64 << (10 * step)) as f64, &units[step..=step]),
     }
-    format!("{size:.2}P")
 }
 
 #[cfg(test)]

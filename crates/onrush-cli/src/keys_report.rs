@@ -64,25 +64,12 @@ pub fn known_kinds() -> Vec<Kind> {
     ]
 }
 
-fn banner(what: &str) {
-    print(
-        format!(
-            "\n# Scanning the entire keyspace to find {what} as well as\n\
-             # average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec\n\
-             # per 100 SCAN commands (not usually needed).\n\n"
-        )
-        .as_bytes(),
-    );
-}
-
-/// Prints a line, or several.
-pub fn say(line: String) {
-    print(line.as_bytes());
-}
-
-/// A key in quotes.
-pub fn shown(key: &[u8]) -> String {
-    quoted(key)
+fn banner(what: &str) -> String {
+    format!(
+        "\n# Scanning the entire keyspace to find {what} as well as\n\
+         # average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec\n\
+         # per 100 SCAN commands (not usually needed).\n\n"
+    )
 }
 
 /// The percentage; 0 if `whole` is 0.
@@ -96,7 +83,7 @@ pub fn average(total: u64, count: u64) -> f64 {
 }
 
 /// Raised by Ctrl-C, so that a report on part of the keys is still given.
-pub fn interrupt() -> Arc<AtomicBool> {
+fn interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     // A second Ctrl-C ends the program: the order of the two matters.
     let _ = signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, flag.clone());
@@ -104,65 +91,98 @@ pub fn interrupt() -> Arc<AtomicBool> {
     flag
 }
 
+/// A walk over all keys, up to the last one or Ctrl-C.
+pub struct Walk<'o> {
+    /// To ask about the keys.
+    pub connection: Connection,
+    /// Where it is.
+    pub cursor: Cursor<'o>,
+    /// How many keys the database had at the start.
+    pub total_keys: u64,
+    /// Whether Ctrl-C has ended it.
+    pub is_interrupted: bool,
+    stop: Arc<AtomicBool>,
+    /// Keys that have been counted, and which percentage they were before the present ones.
+    sampled: u64,
+    done: f64,
+}
+
+impl<'o> Walk<'o> {
+    /// Connects, shows `banner`, and begins where the cursor is.
+    ///
+    /// # Errors
+    /// When the server refuses or is gone.
+    pub fn begin(options: &'o Options, cursor: Cursor<'o>, banner: impl AsRef<[u8]>) -> Result<Walk<'o>, Fail> {
+        let mut connection = scan::open(options)?;
+        let total_keys = connection.ask(&["DBSIZE"])?.count();
+        print(banner);
+        Ok(Walk { connection, cursor, total_keys, is_interrupted: false, stop: interrupt(), sampled: 0, done: 0.0 })
+    }
+
+    /// The next keys, maybe none; `None` at the end.
+    ///
+    /// # Errors
+    /// When the server refuses or is gone.
+    pub fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, Fail> {
+        self.cursor.pause();
+        self.is_interrupted = self.stop.load(Ordering::Relaxed);
+        if self.is_interrupted {
+            return Ok(None);
+        }
+        self.done = percent(self.sampled, self.total_keys);
+        self.cursor.next(&mut self.connection)
+    }
+
+    /// Counts a key, and shows how far it is.
+    fn count(&mut self) {
+        self.sampled += 1;
+        if self.sampled.is_multiple_of(PROGRESS_STEP) {
+            print(format!("[{:05.2}%] Sampled {} keys so far\n", self.done, self.sampled));
+        }
+    }
+}
+
 /// The biggest key of each type.
 ///
 /// # Errors
 /// When the server refuses or is gone.
 pub fn biggest(options: &Options, measure: Measure) -> Result<(), Fail> {
-    let mut connection = scan::open(options)?;
-    let total_keys = size_of_keyspace(&mut connection)?;
-    banner("biggest keys");
-    let stop = interrupt();
+    let mut walk = Walk::begin(options, Cursor::new(options), banner("biggest keys"))?;
     let mut kinds = known_kinds();
-    let (mut sampled, mut names_len) = (0, 0);
-    let mut cursor = Cursor::new(options);
-    while !stop.load(Ordering::Relaxed) {
-        let done = percent(sampled, total_keys);
-        let Some(keys) = cursor.next(&mut connection)? else { break };
-        let found = typed(&mut connection, &mut kinds, keys)?;
-        let sizes = measured(&mut connection, &kinds, &found, measure)?;
+    let mut names_len = 0;
+    while let Some(keys) = walk.next()? {
+        let found = typed(&mut walk.connection, &mut kinds, keys)?;
+        let sizes = measured(&mut walk.connection, &kinds, &found, measure)?;
         for ((key, kind), size) in found.into_iter().zip(sizes) {
             let kind = &mut kinds[kind];
             kind.total += size;
             kind.count += 1;
-            sampled += 1;
             names_len += key.len() as u64;
-            if size > kind.biggest || kind.biggest_key.is_none() && size > 0 {
-                let (name, unit) = (&kind.name, kind.unit(measure));
-                say(format!("[{done:05.2}%] Biggest {name:<6} found so far '{}' with {size} {unit}\n", shown(&key)));
+            if size > kind.biggest {
+                let (done, name, unit) = (walk.done, &kind.name, kind.unit(measure));
+                print(format!("[{done:05.2}%] Biggest {name:<6} found so far '{}' with {size} {unit}\n", quoted(&key)));
                 kind.biggest = size;
                 kind.biggest_key = Some(key);
             }
-            if sampled % PROGRESS_STEP == 0 {
-                say(format!("[{done:05.2}%] Sampled {sampled} keys so far\n"));
-            }
+            walk.count();
         }
-        cursor.pause();
     }
-    say(format!("\n-------- summary -------\n\nSampled {sampled} keys in the keyspace!\n"));
-    say(format!("Total key length in bytes is {names_len} (avg len {:.2})\n\n", average(names_len, sampled)));
+    let sampled = walk.sampled;
+    print(format!("\n-------- summary -------\n\nSampled {sampled} keys in the keyspace!\n"));
+    print(format!("Total key length in bytes is {names_len} (avg len {:.2})\n\n", average(names_len, sampled)));
     for kind in &kinds {
         if let Some(key) = &kind.biggest_key {
             let (name, size, unit) = (&kind.name, kind.biggest, kind.unit(measure));
-            say(format!("Biggest {name:>6} found '{}' has {size} {unit}\n", shown(key)));
+            print(format!("Biggest {name:>6} found '{}' has {size} {unit}\n", quoted(key)));
         }
     }
-    say("\n".to_owned());
+    print("\n");
     for kind in &kinds {
         let Kind { name, total, count, .. } = kind;
         let (unit, share, mean) = (kind.unit(measure), percent(*count, sampled), average(*total, *count));
-        say(format!("{count} {name}s with {total} {unit} ({share:05.2}% of keys, avg size {mean:.2})\n"));
+        print(format!("{count} {name}s with {total} {unit} ({share:05.2}% of keys, avg size {mean:.2})\n"));
     }
     Ok(())
-}
-
-/// How many keys the database has.
-///
-/// # Errors
-/// When the server refuses or is gone.
-pub fn size_of_keyspace(connection: &mut Connection) -> Result<u64, Fail> {
-    let size = connection.ask(&["DBSIZE"])?;
-    Ok(size.integer().and_then(|size| u64::try_from(size).ok()).unwrap_or(0))
 }
 
 /// Types of keys, as places in `kinds`; keys that no longer exist are left out.
@@ -177,10 +197,7 @@ pub fn typed(
     let types = ask_each(connection, keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]))?;
     let mut found = Vec::with_capacity(keys.len());
     for (key, kind) in keys.into_iter().zip(types) {
-        if let Some(error) = kind.error() {
-            return Err(Fail::new(format!("Error: {error}")));
-        }
-        let name = kind.text();
+        let name = kind.granted()?.text();
         if name == "none" {
             continue;
         }
@@ -216,8 +233,7 @@ pub fn measured(
     let asked: Vec<Option<Vec<Vec<u8>>>> = asked.collect();
     let mut replies = ask_each(connection, asked.iter().flatten().cloned())?.into_iter();
     // A key may have been deleted, or changed its type, since its type was read: then it has no size.
-    let size = |reply: Reply| reply.integer().unwrap_or(0).max(0).unsigned_abs();
-    Ok(asked.into_iter().map(|asked| asked.and_then(|_| replies.next()).map_or(0, size)).collect())
+    Ok(asked.into_iter().map(|asked| asked.and_then(|_| replies.next()).map_or(0, |size| size.count())).collect())
 }
 
 /// The keys read most often, by the counters of an LFU policy.
@@ -225,37 +241,24 @@ pub fn measured(
 /// # Errors
 /// When the server keeps no counters, refuses or is gone.
 pub fn hottest(options: &Options) -> Result<(), Fail> {
-    let mut connection = scan::open(options)?;
-    let total_keys = size_of_keyspace(&mut connection)?;
-    banner("hot keys");
-    let stop = interrupt();
+    let mut walk = Walk::begin(options, Cursor::new(options), banner("hot keys"))?;
     let mut hot: Vec<(u64, Vec<u8>)> = Vec::new();
-    let mut sampled = 0;
-    let mut cursor = Cursor::new(options);
-    while !stop.load(Ordering::Relaxed) {
-        let done = percent(sampled, total_keys);
-        let Some(keys) = cursor.next(&mut connection)? else { break };
+    while let Some(keys) = walk.next()? {
         let command = |key: &Vec<u8>| vec![b"OBJECT".to_vec(), b"FREQ".to_vec(), key.clone()];
-        let counters = ask_each(&mut connection, keys.iter().map(command))?;
+        let counters = ask_each(&mut walk.connection, keys.iter().map(command))?;
         for (key, counter) in keys.into_iter().zip(counters) {
-            if let Some(error) = counter.error() {
-                return Err(Fail::new(format!("Error: {error}")));
-            }
-            sampled += 1;
-            if let Reply::Integer(counter @ 1..) = counter
+            if let Reply::Integer(counter @ 1..) = counter.granted()?
                 && let Some(counter) = keep_hot(&mut hot, counter.unsigned_abs(), &key)
             {
-                say(format!("[{done:05.2}%] Hot key '{}' found so far with counter {counter}\n", shown(&key)));
+                let done = walk.done;
+                print(format!("[{done:05.2}%] Hot key '{}' found so far with counter {counter}\n", quoted(&key)));
             }
-            if sampled % PROGRESS_STEP == 0 {
-                say(format!("[{done:05.2}%] Sampled {sampled} keys so far\n"));
-            }
+            walk.count();
         }
-        cursor.pause();
     }
-    say(format!("\n-------- summary -------\n\nSampled {sampled} keys in the keyspace!\n"));
+    print(format!("\n-------- summary -------\n\nSampled {} keys in the keyspace!\n", walk.sampled));
     for (counter, key) in hot {
-        say(format!("hot key found with counter: {counter}\tkeyname: {}\n", shown(&key)));
+        print(format!("hot key found with counter: {counter}\tkeyname: {}\n", quoted(&key)));
     }
     Ok(())
 }

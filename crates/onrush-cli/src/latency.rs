@@ -59,15 +59,15 @@ pub fn run(options: &Options, history: bool) -> Result<(), Fail> {
     loop {
         samples.add(ping(&mut connection)?.as_millis());
         if live {
-            print(format!("\x1b[0G\x1b[2K{}", samples.shown(options.output)).as_bytes());
+            print(format!("\x1b[0G\x1b[2K{}", samples.shown(options.output)));
         } else if history {
-            print(samples.shown(options.output).as_bytes());
+            print(samples.shown(options.output));
         } else if started.elapsed() > interval {
-            print(samples.shown(options.output).as_bytes());
+            print(samples.shown(options.output));
             return Ok(());
         }
         if history && started.elapsed() > interval {
-            print(format!(" -- {:.2} seconds range\n", started.elapsed().as_secs_f64()).as_bytes());
+            print(format!(" -- {:.2} seconds range\n", started.elapsed().as_secs_f64()));
             (samples, started) = (Samples::default(), Instant::now());
         }
         std::thread::sleep(SAMPLE_PAUSE);
@@ -140,9 +140,9 @@ pub fn distribution(options: &Options) -> Result<(), Fail> {
             std::thread::sleep(SAMPLE_PAUSE);
         }
         if line % LINES_PER_LEGEND == 0 {
-            print(legend(palette).as_bytes());
+            print(legend(palette));
         }
-        print(spectrum(&counts, total, palette).as_bytes());
+        print(spectrum(&counts, total, palette));
     }
     Ok(())
 }
@@ -186,19 +186,16 @@ pub fn intrinsic(seconds: u64) -> Result<(), Fail> {
         (now, runs) = (end, runs + 1);
         if micros > longest {
             longest = micros;
-            print(format!("Max latency so far: {longest} microseconds.\n").as_bytes());
+            print(format!("Max latency so far: {longest} microseconds.\n"));
         }
     }
     let average = started.elapsed().as_secs_f64() * 1e6 / runs.max(1) as f64;
-    print(
-        format!(
-            "\n{runs} total runs (avg latency: {average:.4} microseconds / {:.2} nanoseconds per run).\n\
+    print(format!(
+        "\n{runs} total runs (avg latency: {average:.4} microseconds / {:.2} nanoseconds per run).\n\
              Worst run took {:.0}x longer than the average latency.\n",
-            average * 1e3,
-            longest as f64 / average
-        )
-        .as_bytes(),
-    );
+        average * 1e3,
+        longest as f64 / average
+    ));
     Ok(())
 }
 

@@ -63,19 +63,19 @@ fn run(mut options: Options) -> Result<(), Fail> {
         options.target.password = Some(askpass::read()?);
     }
     match options.mode.clone() {
-        Mode::Help => session::print(flags::command().render_help().to_string().as_bytes()),
+        Mode::Help => session::print(flags::command().render_help().to_string()),
         Mode::Man => {
             let mut page = Vec::new();
             let made = clap_mangen::Man::new(flags::command()).render(&mut page);
             made.map_err(|error| Fail::new(fail::system_message(&error)))?;
-            session::print(&page);
+            session::print(page);
         }
         Mode::Completions(shell) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut flags::command(), "onrush-cli", &mut script);
-            session::print(&script);
+            session::print(script);
         }
-        Mode::Version => session::print(concat!("onrush-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()),
+        Mode::Version => session::print(concat!("onrush-cli ", env!("CARGO_PKG_VERSION"), "\n")),
         Mode::Cluster => return cluster::run(&options),
         Mode::Pipe => return pipe::run(&options),
         Mode::Scan => return scan::run(&options),
@@ -88,7 +88,7 @@ fn run(mut options: Options) -> Result<(), Fail> {
         Mode::LatencyDist => return latency::distribution(&options),
         Mode::IntrinsicLatency(seconds) => return latency::intrinsic(seconds),
         Mode::LruTest(keys) => return lru::run(&options, keys),
-        Mode::Rdb { file, functions_only } => return replica::copy(&options, &file, functions_only),
+        Mode::Rdb { file, functions_only } => return replica::save(&options.target, &file, functions_only),
         Mode::Replica => return replica::run(&options),
         Mode::Eval(file) => return oneshot::eval(options, &file),
         Mode::Debug { file, in_place } => return debugger::run(&options, &file, in_place),
@@ -96,7 +96,7 @@ fn run(mut options: Options) -> Result<(), Fail> {
             let mut connection = connection::Connection::open_logged_in(&options.target)?;
             let docs =
                 docs::Docs::fetch(&mut connection).ok_or_else(|| Fail::new("The server has no COMMAND DOCS."))?;
-            session::print(docs.table().as_bytes());
+            session::print(docs.table());
         }
         _ if !options.words.is_empty() || options.stdin_last => return oneshot::run(options),
         _ => return repl::run(options),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::args::Options;
 use crate::fail::{Fail, system_message};
-use crate::session::{Session, Stop, print};
+use crate::session::{Session, print};
 
 /// Runs the command of the command line.
 ///
@@ -62,10 +62,8 @@ fn send(options: Options, words: &[Vec<u8>]) -> Result<(), Fail> {
     if repeat == 0 {
         return Ok(());
     }
-    match Session::new(options).run(words, repeat) {
-        Ok(()) => Ok(()),
-        Err(Stop::Disconnected | Stop::Exit | Stop::Cancelled) => Err(Fail::silent()),
-    }
+    // Why it stopped has been shown.
+    Session::new(options).run(words, repeat).map_err(|_| Fail::silent())
 }
 
 fn standard_input() -> Result<Vec<u8>, Fail> {

@@ -146,14 +146,6 @@ fn announce(connection: &mut Connection, name: &str, value: &str) -> Result<bool
 ///
 /// # Errors
 /// When the server refuses or goes away, or the file cannot be written.
-pub fn copy(options: &Options, file: &Path, functions_only: bool) -> Result<(), Fail> {
-    save(&options.target, file, functions_only)
-}
-
-/// The same of any server.
-///
-/// # Errors
-/// Those of [`copy`].
 pub fn save(target: &Target, file: &Path, functions_only: bool) -> Result<(), Fail> {
     let mut connection = Connection::open_logged_in(target)?;
     announce(&mut connection, "capa", "eof")?;
@@ -228,7 +220,7 @@ pub fn follow(connection: Connection) -> Result<(), Fail> {
     loop {
         let reply = decoder.next(&input, &mut at).map_err(ReadError::from)?;
         match reply {
-            Some(reply) => print(&shown(&reply)),
+            Some(reply) => print(shown(&reply)),
             None => {
                 input.drain(..at);
                 at = 0;

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use onrush_resp::{AggregateKind, BulkKind, FromReply, ReplyDecoder, Scalar};
 
+use crate::fail::Fail;
+
 /// Reads replies that arrive in pieces.
 pub type Decoder = ReplyDecoder<Reply>;
 
@@ -67,6 +69,11 @@ impl Reply {
         }
     }
 
+    /// A number of things; 0 if it is none.
+    pub fn count(&self) -> u64 {
+        self.integer().unwrap_or(0).max(0).unsigned_abs()
+    }
+
     /// The elements of a list of any kind.
     pub fn items(&self) -> Option<&[Reply]> {
         match self {
@@ -75,11 +82,27 @@ impl Reply {
         }
     }
 
+    /// The bytes of those elements that are strings.
+    pub fn strings(&self) -> Vec<Vec<u8>> {
+        self.items().unwrap_or_default().iter().filter_map(|item| item.bytes().map(<[u8]>::to_vec)).collect()
+    }
+
     /// The pairs of a map, or of a flat list as RESP2 sends it.
     pub fn pairs(&self) -> Vec<(&Reply, &Reply)> {
         match self {
             Reply::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
             other => other.items().unwrap_or_default().chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+        }
+    }
+
+    /// The reply, unless it is an error.
+    ///
+    /// # Errors
+    /// Its text for the user.
+    pub fn granted(self) -> Result<Reply, Fail> {
+        match self.error() {
+            Some(error) => Err(Fail::new(format!("Error: {error}"))),
+            None => Ok(self),
         }
     }
 

@@ -61,13 +61,12 @@ impl<'o> Cursor<'o> {
         self.position = position.bytes().unwrap_or(b"0").to_vec();
         self.done = self.position == b"0";
         self.cycles += 1;
-        let keys = keys.items().unwrap_or_default();
-        Ok(Some(keys.iter().filter_map(|key| key.bytes().map(<[u8]>::to_vec)).collect()))
+        Ok(Some(keys.strings()))
     }
 
-    /// Pauses as `-i` asks, once in a hundred cycles.
+    /// Pauses as `-i` asks, after each hundred cycles.
     pub fn pause(&self) {
-        if self.cycles.is_multiple_of(CYCLES_PER_PAUSE) && !self.options.interval.is_zero() {
+        if self.cycles > 0 && self.cycles.is_multiple_of(CYCLES_PER_PAUSE) && !self.options.interval.is_zero() {
             std::thread::sleep(self.options.interval);
         }
     }

@@ -93,7 +93,7 @@ impl Session {
     pub fn run(&mut self, words: &[Vec<u8>], repeat: i64) -> Result<(), Stop> {
         let name = words[0].to_ascii_lowercase();
         if name == b"help" || name == b"?" {
-            print(&self.docs.help(&words[1..]));
+            print(self.docs.help(&words[1..]));
             return Ok(());
         }
         self.reconnect_if_dead()?;
@@ -124,14 +124,17 @@ impl Session {
         })
     }
 
-    fn run_once(&mut self, name: &[u8], words: &[Vec<u8>]) -> Result<(), Stop> {
+    /// Does something with the connection, which is given up if that fails.
+    fn connected<T>(&mut self, work: impl FnOnce(&mut Connection) -> Result<T, ReadError>) -> Result<T, Stop> {
         let Some(connection) = &mut self.connection else { return Err(Stop::Disconnected) };
-        if let Err(error) = connection.send(words) {
-            return Err(self.lost(error));
-        }
+        work(connection).map_err(|error| self.lost(error))
+    }
+
+    fn run_once(&mut self, name: &[u8], words: &[Vec<u8>]) -> Result<(), Stop> {
+        self.connected(|connection| connection.send(words))?;
         match name {
             b"monitor" => loop {
-                if self.show_next(words, true)?.error().is_some() {
+                if self.show_next(words)?.error().is_some() {
                     return Ok(());
                 }
             },
@@ -148,9 +151,9 @@ impl Session {
         }
     }
 
-    /// Reads up to the reply of the command just sent and shows it; see [`Session::next_reply`].
-    fn show_next(&mut self, words: &[Vec<u8>], any: bool) -> Result<Reply, Stop> {
-        let reply = self.next_reply(any)?;
+    /// Waits for the next reply or push and shows it.
+    fn show_next(&mut self, words: &[Vec<u8>]) -> Result<Reply, Stop> {
+        let reply = self.next_reply(true)?;
         self.show(words, &reply)?;
         Ok(reply)
     }
@@ -158,17 +161,13 @@ impl Session {
     /// Reads up to the next reply; pushes before it are shown when asked for. With `any`, a push counts as a reply.
     fn next_reply(&mut self, any: bool) -> Result<Reply, Stop> {
         loop {
-            let Some(connection) = &mut self.connection else { return Err(Stop::Disconnected) };
-            let reply = match connection.read() {
-                Ok(reply) => reply,
-                Err(error) => return Err(self.lost(error)),
-            };
+            let reply = self.connected(Connection::read)?;
             let unasked = matches!(reply, Reply::Push(_)) || self.subscribed && is_message(&reply);
             if any || !unasked {
                 return Ok(reply);
             }
             if self.options.show_pushes {
-                print(&format::push(&reply, &self.options));
+                print(format::push(&reply, &self.options));
             }
         }
     }
@@ -178,7 +177,7 @@ impl Session {
             complain!("{error}");
             return Err(Stop::Exit);
         }
-        print(&format::reply(reply, &self.options, reads_as_it_is(words)));
+        print(format::reply(reply, &self.options, reads_as_it_is(words)));
         Ok(())
     }
 
@@ -197,17 +196,16 @@ impl Session {
             self.options.target.port = redirect.port;
             let (place, slot) = (&self.options.target, redirect.slot);
             if self.interactive {
-                print(format!("-> Redirected to slot [{slot}] located at {place}\n").as_bytes());
+                print(format!("-> Redirected to slot [{slot}] located at {place}\n"));
             } else if self.options.target.verbose {
                 complain!("Redirected to slot [{slot}] located at {place}.");
             }
             self.connection = None;
             self.reconnect_if_dead()?;
-            let Some(connection) = &mut self.connection else { return Err(Stop::Disconnected) };
-            let asking = if redirect.asking { connection.call(&["ASKING"]).map(drop) } else { Ok(()) };
-            if let Err(error) = asking.and_then(|()| connection.send(words)) {
-                return Err(self.lost(error));
+            if redirect.asking {
+                self.connected(|connection| connection.call(&["ASKING"]))?;
             }
+            self.connected(|connection| connection.send(words))?;
         }
     }
 
@@ -225,7 +223,7 @@ impl Session {
                 self.subscribed = true;
             }
             if stays || left > 0 {
-                reply = self.show_next(words, true)?;
+                reply = self.show_next(words)?;
             }
         }
         Ok(())
@@ -234,13 +232,12 @@ impl Session {
     fn unsubscribe(&mut self, words: &[Vec<u8>]) -> Result<(), Stop> {
         let mut missing = words.len().max(2) - 1;
         while missing > 0 {
-            let reply = self.show_next(words, true)?;
+            let reply = self.show_next(words)?;
             if is_message(&reply) {
                 continue;
             }
             missing -= 1;
-            let left = reply.items().and_then(|items| items.last()).and_then(Reply::integer);
-            self.subscribed = left.is_some_and(|left| left > 0) && self.subscribed;
+            self.subscribed &= has_channels_left(&reply);
         }
         Ok(())
     }
@@ -250,11 +247,10 @@ impl Session {
     /// # Errors
     /// See [`Stop`].
     pub fn show_message(&mut self) -> Result<(), Stop> {
-        let reply = self.show_next(&[], true)?;
+        let reply = self.show_next(&[])?;
         let kind = reply.items().and_then(|items| items.first()).and_then(Reply::bytes);
         if kind.is_some_and(|kind| kind.ends_with(b"unsubscribe")) {
-            let left = reply.items().and_then(|items| items.last()).and_then(Reply::integer);
-            self.subscribed = left.is_some_and(|left| left > 0);
+            self.subscribed = has_channels_left(&reply);
         }
         Ok(())
     }
@@ -273,7 +269,7 @@ impl Session {
         let Some(connection) = &mut self.connection else { return Err(Stop::Disconnected) };
         match connection.read_reply() {
             Ok(reply) => {
-                print(&format::reply(&reply, &self.options, reads_as_it_is(words)));
+                print(format::reply(&reply, &self.options, reads_as_it_is(words)));
                 if let (true, false, Some(_)) = (self.options.error_exit, self.interactive, reply.error()) {
                     return Err(Stop::Exit);
                 }
@@ -374,9 +370,9 @@ impl Redirect {
 }
 
 /// Writes to standard output at once. Ends the program if the reader of the output is gone.
-pub fn print(bytes: &[u8]) {
+pub fn print(text: impl AsRef<[u8]>) {
     let mut out = io::stdout().lock();
-    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+    if out.write_all(text.as_ref()).and_then(|()| out.flush()).is_err() {
         std::process::exit(1);
     }
 }
@@ -389,6 +385,11 @@ fn is_message(reply: &Reply) -> bool {
         Some(b"pmessage") => parts.len() == 4,
         _ => false,
     }
+}
+
+/// Whether a reply to unsubscribing tells of channels that are still subscribed to.
+fn has_channels_left(reply: &Reply) -> bool {
+    reply.items().and_then(|items| items.last()).and_then(Reply::integer).is_some_and(|left| left > 0)
 }
 
 /// Whether the reply of a command is a text laid out to be read, such as INFO's.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::args::Options;
 use crate::connection::Connection;
 use crate::fail::Fail;
+use crate::key_stats::in_units;
 use crate::session::print;
 
 /// Lines between two heads of the columns.
@@ -23,10 +24,10 @@ pub fn run(options: &Options) -> Result<(), Fail> {
     for line in 0.. {
         let info = connection.ask(&["INFO"])?.text();
         if line % LINES_PER_HEAD == 0 {
-            print(HEAD.as_bytes());
+            print(HEAD);
         }
         let requests = field(&info, "total_commands_processed");
-        print(row(&info, requests - requests_before.unwrap_or(requests)).as_bytes());
+        print(row(&info, requests - requests_before.unwrap_or(requests)));
         requests_before = Some(requests);
         std::thread::sleep(interval);
     }
@@ -44,7 +45,7 @@ fn row(info: &str, requests_more: i64) -> String {
     format!(
         "{:<11}{:<9}{:<8}{:<8}{:<20}{:<12}{child}\n",
         keys(info),
-        human(field(info, "used_memory")),
+        in_units(field(info, "used_memory").max(0).unsigned_abs(), "BKMG"),
         field(info, "connected_clients"),
         field(info, "blocked_clients"),
         requests,
@@ -64,17 +65,6 @@ fn keys(info: &str) -> i64 {
     databases.filter_map(|line| line.split_once("keys=")?.1.split(',').next()?.parse::<i64>().ok()).sum()
 }
 
-/// Bytes with a unit.
-fn human(bytes: i64) -> String {
-    let size = bytes as f64;
-    match bytes {
-        ..=0x3ff => format!("{bytes}B"),
-        0x400..=0xf_ffff => format!("{:.2}K", size / 1024.0),
-        0x10_0000..=0x3fff_ffff => format!("{:.2}M", size / f64::from(1 << 20)),
-        _ => format!("{:.2}G", size / f64::from(1 << 30)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +75,6 @@ mod tests {
                     total_commands_processed:13726853\r\ntotal_connections_received:164\r\n\
                     db0:keys=3000000,expires=0\r\ndb3:keys=4,expires=0\r\n";
         assert_eq!(row(info, 1), "3000004    263.56M  1       0       13726853 (+1)       164         \n");
-        assert_eq!(human(500), "500B");
-        assert_eq!(human(2048), "2.00K");
+        assert!(row("used_memory:5497558138880\n", 0).starts_with("0          5120.00G "));
     }
 }

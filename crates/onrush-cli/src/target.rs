@@ -9,7 +9,7 @@ use onrush::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use crate::fail::Fail;
 
 /// An address, a login, and what to ask for once connected.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Target {
     /// Host name or address.
     pub host: String,
@@ -25,8 +25,6 @@ pub struct Target {
     pub user: Option<Vec<u8>>,
     /// Password.
     pub password: Option<Vec<u8>>,
-    /// The password came in a URL.
-    pub password_in_url: bool,
     /// Speak RESP3.
     pub resp3: bool,
     /// Go on in RESP2 when the server has no RESP3.
@@ -69,34 +67,17 @@ pub struct TlsOptions {
     pub insecure: bool,
 }
 
-impl Default for Target {
-    fn default() -> Target {
-        Target {
-            host: "127.0.0.1".to_owned(),
-            port: 6379,
-            only: None,
-            socket: None,
-            db: 0,
-            user: None,
-            password: None,
-            password_in_url: false,
-            resp3: false,
-            resp3_optional: false,
-            connect_timeout: None,
-            read_timeout: None,
-            tls: false,
-            tls_options: TlsOptions::default(),
-            verbose: false,
-        }
-    }
-}
-
 impl Target {
-    /// Takes what a `redis://user:password@host:port/db` URL says.
+    /// A server on this machine, without a login.
+    pub fn new() -> Target {
+        Target { host: "127.0.0.1".to_owned(), port: 6379, ..Target::default() }
+    }
+
+    /// Takes what a `redis://user:password@host:port/db` URL says; whether it holds a password.
     ///
     /// # Errors
     /// What is wrong with the URL.
-    pub fn set_url(&mut self, url: &str) -> Result<(), Fail> {
+    pub fn set_url(&mut self, url: &str) -> Result<bool, Fail> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Err(Fail::new("Invalid URI scheme"));
         };
@@ -116,15 +97,11 @@ impl Target {
             _ => return Err(Fail::new(format!("A URL of '{scheme}' names a kind of address not known here."))),
         }
         self.db = info.db;
-        if let Some(user) = info.username {
-            self.user = Some(user.into_bytes());
-        }
-        if let Some(password) = info.password {
-            self.password = Some(password.into_bytes());
-            self.password_in_url = true;
-        }
+        let has_password = info.password.is_some();
+        self.user = info.username.map(String::into_bytes).or(self.user.take());
+        self.password = info.password.map(String::into_bytes).or(self.password.take());
         self.resp3 |= url.contains("protocol=") && info.protocol == ProtocolVersion::RESP3;
-        Ok(())
+        Ok(has_password)
     }
 
     /// Asks for encryption.
@@ -165,7 +142,7 @@ mod tests {
             ("redis://bob:secret@h/x", "'x'"),
             ("bob:secret@h", "scheme"),
         ] {
-            let said = Target::default().set_url(url).unwrap_err().to_string();
+            let said = Target::new().set_url(url).unwrap_err().to_string();
             assert!(said.contains(named) && !said.contains("secret"), "{url}: {said}");
         }
     }

@@ -1,10 +1,9 @@
 //! TLS by rustls with ring, behind the feature `tls`.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use onrush::rustls::pki_types::ServerName;
 use onrush::rustls::{ClientConfig, ClientConnection};
@@ -53,25 +52,6 @@ impl TlsStream {
     pub fn try_clone(&self) -> io::Result<TlsStream> {
         Ok(TlsStream::new(self.state.clone(), self.socket.try_clone()?))
     }
-
-    /// See [`TcpStream::set_read_timeout`].
-    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.set_read_timeout(timeout)
-    }
-
-    /// See [`TcpStream::set_nonblocking`].
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.socket.set_nonblocking(nonblocking)
-    }
-
-    /// See [`TcpStream::shutdown`].
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.socket.shutdown(how)
-    }
-
-    fn state(&self) -> MutexGuard<'_, ClientConnection> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl AsFd for TlsStream {
@@ -111,16 +91,14 @@ impl Read for TlsStream {
 
 impl Write for TlsStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut outgoing = std::mem::take(&mut self.outgoing);
-        outgoing.clear();
-        let mut state = self.state();
+        self.outgoing.clear();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = state.writer().write(&bytes[..bytes.len().min(CHUNK_LEN)])?;
         while state.wants_write() {
-            state.write_tls(&mut outgoing)?;
+            state.write_tls(&mut self.outgoing)?;
         }
         drop(state);
-        self.socket.write_all(&outgoing)?;
-        self.outgoing = outgoing;
+        self.socket.write_all(&self.outgoing)?;
         Ok(taken)
     }
 

@@ -1,7 +1,7 @@
 //! A connection of the load: what it sends, what it waits for, and how it reconnects.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
 use mio::{Registry, Token};
@@ -60,8 +60,11 @@ pub struct Conn {
     /// When it first failed since it was last ready, and how often.
     pub failed_at_ns: Option<u64>,
     pub failures: u32,
-    socket: Socket,
-    address: Option<SocketAddr>,
+    pub socket: Socket,
+    /// Where it goes once it is made again, unless to a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// Commands that wait for their replies.
+    pub pending: u64,
     out: Vec<u8>,
     out_at: usize,
     input: Vec<u8>,
@@ -69,7 +72,6 @@ pub struct Conn {
     /// With `--data-verify`.
     checker: Option<Checker>,
     inflight: VecDeque<Sent>,
-    pending: u64,
 }
 
 impl Conn {
@@ -98,21 +100,11 @@ impl Conn {
         })
     }
 
-    /// Where it goes, unless to a Unix socket.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.address
-    }
-
-    /// It goes elsewhere from now on, once it is made again.
-    pub fn set_address(&mut self, address: SocketAddr) {
-        self.address = Some(address);
-    }
-
     /// Goes on with a socket that begins to connect, and its greeting. Commands in flight are forgotten.
     pub fn reopen(&mut self, socket: Socket, greeting: (Vec<u8>, u64)) {
         self.socket = socket;
         (self.out, self.stage) = (greeting.0, Stage::Opening { greeting: greeting.1 });
-        (self.out_at, self.pending) = (0, 0);
+        self.out_at = 0;
         self.scanner = Scanner::default();
         self.forget();
     }
@@ -141,11 +133,6 @@ impl Conn {
             (self.stage, self.failed_at_ns, self.failures) = (Stage::Ready, None, 0);
         }
         Ok(is_open)
-    }
-
-    /// Commands that wait for their replies.
-    pub fn pending(&self) -> u64 {
-        self.pending
     }
 
     /// Pending commands that count: those sent at `since_ns` or later.
@@ -194,7 +181,7 @@ impl Conn {
         }
         self.out.clear();
         self.out_at = 0;
-        match self.socket.push() {
+        match self.socket.flush() {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(()),
         }
@@ -258,13 +245,5 @@ impl Conn {
             }
         }
         Ok(())
-    }
-
-    /// Registers the socket with a poll.
-    ///
-    /// # Errors
-    /// The poll's.
-    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        self.socket.register(registry, token)
     }
 }

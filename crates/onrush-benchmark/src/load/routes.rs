@@ -68,9 +68,9 @@ impl<'a> Topology<'a> {
     /// What the first node says that answers.
     fn ask_any(&self, known: &[Node]) -> Result<Vec<Node>, Error> {
         let targets = known.iter().map(|node| &node.target);
-        let mut answers = targets.map(|target| cluster::masters_by(self.options, target));
+        let mut answers = targets.map(|target| cluster::masters(self.options, target));
         let answer = answers.find_map(Result::ok);
-        answer.map_or_else(|| cluster::masters(self.options), Ok)
+        answer.map_or_else(|| cluster::masters(self.options, &self.options.target), Ok)
     }
 }
 

@@ -13,7 +13,7 @@ use mio::{Events, Poll, Token};
 
 use crate::cpu;
 use crate::error::Error;
-use crate::load::checker::{Checked, Checker};
+use crate::load::checker::Checker;
 use crate::load::conn::{Conn, Left, Stage};
 use crate::load::random::Random;
 use crate::load::recorder::{Pieces, Recorder};
@@ -25,7 +25,7 @@ use crate::net::cluster::Tag;
 use crate::net::target::Target;
 use crate::net::{self, Socket};
 use crate::options::Options;
-use crate::outcome::histogram;
+use crate::outcome::{Incidents, histogram};
 
 /// Longest time after which a thread checks whether the run is over.
 const LOOK_EVERY_NS: u64 = 100_000_000;
@@ -73,12 +73,7 @@ pub struct Measured {
     pub busy: f64,
     /// By node of a cluster, in the order of [`Topology::names`].
     pub nodes: Vec<Histogram<u64>>,
-    /// Replies that sent a connection elsewhere.
-    pub redirects: u64,
-    pub broken: u64,
-    pub lost: u64,
-    pub unsent: u64,
-    pub checked: Checked,
+    pub incidents: Incidents,
 }
 
 /// Where a connection goes, and what it sends.
@@ -157,9 +152,7 @@ struct Thread<'a> {
     end_ns: Option<u64>,
     /// When the warm-up was over, and the CPU time of the thread by then.
     warm: Option<(u64, Duration)>,
-    broken: u64,
-    lost: u64,
-    unsent: u64,
+    incidents: Incidents,
 }
 
 impl<'a> Thread<'a> {
@@ -196,9 +189,7 @@ impl<'a> Thread<'a> {
             warm_ns,
             end_ns: options.duration.map(|duration| warm_ns + duration.as_nanos() as u64),
             warm: None,
-            broken: 0,
-            lost: 0,
-            unsent: 0,
+            incidents: Incidents::default(),
         })
     }
 
@@ -222,7 +213,7 @@ impl<'a> Thread<'a> {
                 self.retry(now)?;
             }
             let is_over = self.is_over(now);
-            if is_over && self.conns.iter().all(|conn| conn.pending() == 0) || self.shared.stop.load(Relaxed) {
+            if is_over && self.conns.iter().all(|conn| conn.pending == 0) || self.shared.stop.load(Relaxed) {
                 break;
             }
             self.wait(now, is_over, &mut events)?;
@@ -235,10 +226,14 @@ impl<'a> Thread<'a> {
         Ok(self.measured())
     }
 
-    fn measured(self) -> Measured {
+    fn measured(mut self) -> Measured {
         let now = self.shared.elapsed_ns();
         let (since, before) = self.warm.unwrap_or((now, Duration::ZERO));
         let cpu = if self.warm.is_some() { cpu::of_this_thread().saturating_sub(before) } else { Duration::ZERO };
+        for conn in &self.conns {
+            self.incidents.redirects += conn.redirects;
+            conn.checked().into_iter().for_each(|checked| self.incidents.checked.add(checked));
+        }
         let (latencies, pieces) = self.recorder.finish();
         Measured {
             latencies,
@@ -248,14 +243,7 @@ impl<'a> Thread<'a> {
             cpu,
             busy: cpu.as_nanos() as f64 / (now - since).max(1) as f64,
             nodes: self.nodes,
-            redirects: self.conns.iter().map(|conn| conn.redirects).sum(),
-            broken: self.broken,
-            lost: self.lost,
-            checked: self.conns.iter().filter_map(Conn::checked).fold(Checked::default(), |mut all, one| {
-                all.add(one);
-                all
-            }),
-            unsent: self.unsent,
+            incidents: self.incidents,
         }
     }
 
@@ -317,7 +305,7 @@ impl<'a> Thread<'a> {
         }
         if let Some(end) = self.end_ns.filter(|end| now >= *end) {
             // Commands that a connection could not take by the end are not sent, but reported.
-            self.unsent += schedule.held_between(self.warm_ns, end);
+            self.incidents.unsent += schedule.held_between(self.warm_ns, end);
             schedule.end();
         }
         self.schedule = Some(schedule);
@@ -431,7 +419,7 @@ impl<'a> Thread<'a> {
         if self.options.window.is_some() {
             return self.send(index, replies);
         }
-        if self.conns[index].pending() > 0 {
+        if self.conns[index].pending > 0 {
             return Ok(());
         }
         if !self.options.keep_alive {

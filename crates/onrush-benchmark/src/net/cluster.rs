@@ -52,15 +52,7 @@ fn slot_of(tag: &[u8]) -> u16 {
 ///
 /// # Errors
 /// The node cannot be reached, is not in a cluster, or its answer makes no sense.
-pub fn masters(options: &Options) -> Result<Vec<Node>, Error> {
-    masters_by(options, &options.target)
-}
-
-/// The same of any node.
-///
-/// # Errors
-/// Those of [`masters`].
-pub fn masters_by(options: &Options, place: &Target) -> Result<Vec<Node>, Error> {
+pub fn masters(options: &Options, place: &Target) -> Result<Vec<Node>, Error> {
     let failed = |error: &str| {
         Error::Refused(format!(
             "Cluster node {place} replied with error:\n{error}\nFailed to fetch cluster configuration from {place}"

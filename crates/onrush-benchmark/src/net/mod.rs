@@ -24,22 +24,50 @@ use crate::options::Options;
 #[cfg(feature = "tls")]
 const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A connected socket that does not block.
+/// A connection to the server, of streams of either kind.
 #[derive(Debug)]
-pub enum Socket {
-    Tcp(mio::net::TcpStream),
-    Unix(mio::net::UnixStream),
+pub enum Stream<T, U> {
+    Tcp(T),
+    Unix(U),
     #[cfg(feature = "tls")]
-    Tls(Box<TlsStream<mio::net::TcpStream>>),
+    Tls(Box<TlsStream<T>>),
 }
 
+/// A connected socket that does not block.
+pub type Socket = Stream<mio::net::TcpStream, mio::net::UnixStream>;
+
 /// A stream that blocks, for a greeting and for questions beside the load.
-#[derive(Debug)]
-pub enum Blocking {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    #[cfg(feature = "tls")]
-    Tls(Box<TlsStream<TcpStream>>),
+pub type Blocking = Stream<TcpStream, UnixStream>;
+
+impl<T: Read, U: Read> Read for Stream<T, U> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.read(into),
+        }
+    }
+}
+
+impl<T: Write, U: Write> Write for Stream<T, U> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes the bytes that wait inside.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
 }
 
 impl Blocking {
@@ -87,11 +115,11 @@ impl Blocking {
     /// # Errors
     /// Those of the socket, and [`Error::Refused`] for an error reply.
     pub fn ask(&mut self, commands: &[u8], replies: u64) -> Result<Vec<u8>, Error> {
-        self.stream().write_all(commands)?;
+        self.write_all(commands)?;
         let (mut scanner, mut got, mut seen) = (Scanner::default(), Vec::new(), 0);
         let mut piece = [0; 4096];
         while seen < replies {
-            let len = self.stream().read(&mut piece)?;
+            let len = self.read(&mut piece)?;
             if len == 0 {
                 return Err(Error::Closed);
             }
@@ -126,19 +154,7 @@ impl Blocking {
             })?)),
         })
     }
-
-    fn stream(&mut self) -> &mut dyn ReadWrite {
-        match self {
-            Blocking::Tcp(stream) => stream,
-            Blocking::Unix(stream) => stream,
-            #[cfg(feature = "tls")]
-            Blocking::Tls(stream) => stream,
-        }
-    }
 }
-
-trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
 
 /// One command as it goes over the wire.
 pub fn encode(args: &[&str]) -> Vec<u8> {
@@ -237,33 +253,7 @@ impl Socket {
         }
     }
 
-    /// Reads what there is.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when there is nothing.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.read(buffer),
-        }
-    }
-
-    /// Writes what it takes.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when it takes nothing.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    /// Whether bytes that it took still wait inside for [`push`](Self::push).
+    /// Whether bytes that it took still wait inside for a flush.
     pub fn holds_output(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => false,
@@ -272,25 +262,9 @@ impl Socket {
         }
     }
 
-    /// Writes the bytes that wait inside.
-    ///
-    /// # Errors
-    /// Those of the socket; `WouldBlock` when it takes nothing.
-    pub fn push(&mut self) -> io::Result<()> {
-        match self {
-            Socket::Tcp(_) | Socket::Unix(_) => Ok(()),
-            #[cfg(feature = "tls")]
-            Socket::Tls(stream) => stream.push(),
-        }
-    }
-
     /// Whether a read that does not fill its buffer has taken everything for now.
     pub fn reads_all(&self) -> bool {
-        match self {
-            Socket::Tcp(_) | Socket::Unix(_) => true,
-            #[cfg(feature = "tls")]
-            Socket::Tls(_) => false,
-        }
+        matches!(self, Socket::Tcp(_) | Socket::Unix(_))
     }
 
     /// Registers it with a poll.

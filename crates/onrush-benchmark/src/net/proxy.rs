@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -14,34 +15,18 @@ use crate::options::Options;
 /// Most bytes of one read.
 const PIECE_LEN: usize = 256 << 10;
 
-/// A proxy in front of a server, on a port of its own. Its threads end with the connections.
-#[derive(Debug)]
-pub struct Proxy {
-    target: Target,
-}
-
-impl Proxy {
-    /// Listens, and connects to the server for each connection.
-    ///
-    /// # Errors
-    /// There is no free port.
-    pub fn start(target: &Target, rtt: Duration) -> Result<Proxy, Error> {
-        let failed = |error: std::io::Error| Error::Refused(format!("the delaying proxy: {error}"));
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let to = target.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                _ = forward(stream, &to, rtt / 2);
-            }
-        });
-        Ok(Proxy { target: Target { host: "127.0.0.1".into(), port, socket: None, ..target.clone() } })
-    }
-
-    /// Where to connect to.
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
+/// Starts a proxy in front of a server, on a port of its own; where to connect to. Its threads end with the connections.
+fn start(target: &Target, rtt: Duration) -> Result<Target, Error> {
+    let failed = |error: std::io::Error| Error::Refused(format!("the delaying proxy: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let to = target.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            _ = forward(stream, &to, rtt / 2);
+        }
+    });
+    Ok(Target { host: "127.0.0.1".into(), port, socket: None, ..target.clone() })
 }
 
 /// How to reach a server with the round trip that is asked for.
@@ -49,43 +34,21 @@ impl Proxy {
 /// # Errors
 /// There is no free port.
 pub fn reached(options: &Options, target: &Target) -> Result<Target, Error> {
-    if options.rtt.is_zero() { Ok(target.clone()) } else { Ok(Proxy::start(target, options.rtt)?.target().clone()) }
+    if options.rtt.is_zero() { Ok(target.clone()) } else { start(target, options.rtt) }
 }
-
-trait Duplex: Read + Write + Send + 'static {
-    fn twin(&self) -> std::io::Result<Box<dyn Duplex>>;
-    fn close(&self);
-}
-
-macro_rules! duplex {
-    ($stream:ty) => {
-        impl Duplex for $stream {
-            fn twin(&self) -> std::io::Result<Box<dyn Duplex>> {
-                Ok(Box::new(self.try_clone()?))
-            }
-
-            fn close(&self) {
-                _ = self.shutdown(Shutdown::Both);
-            }
-        }
-    };
-}
-
-duplex!(TcpStream);
-duplex!(UnixStream);
 
 fn forward(client: TcpStream, to: &Target, delay: Duration) -> std::io::Result<()> {
     client.set_nodelay(true)?;
-    let server: Box<dyn Duplex> = match &to.socket {
-        Some(path) => Box::new(UnixStream::connect(path)?),
+    let server = match &to.socket {
+        // To read, to write and to end it is the same for a socket of either kind.
+        Some(path) => TcpStream::from(OwnedFd::from(UnixStream::connect(path)?)),
         None => {
             let stream = TcpStream::connect((to.host.as_str(), to.port))?;
             stream.set_nodelay(true)?;
-            Box::new(stream)
+            stream
         }
     };
-    let client: Box<dyn Duplex> = Box::new(client);
-    pump(client.twin()?, server.twin()?, delay);
+    pump(client.try_clone()?, server.try_clone()?, delay);
     pump(server, client, delay);
     Ok(())
 }
@@ -94,7 +57,7 @@ fn forward(client: TcpStream, to: &Target, delay: Duration) -> std::io::Result<(
 type Held = Arc<(Mutex<VecDeque<(Instant, Option<Vec<u8>>)>>, Condvar)>;
 
 /// Two threads for one direction: one reads as fast as it can, the other writes what is due.
-fn pump(mut from: Box<dyn Duplex>, mut to: Box<dyn Duplex>, delay: Duration) {
+fn pump(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let held: Held = Arc::default();
     let queue = held.clone();
     std::thread::spawn(move || {
@@ -124,7 +87,10 @@ fn pump(mut from: Box<dyn Duplex>, mut to: Box<dyn Duplex>, delay: Duration) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             match bytes {
                 Some(bytes) if to.write_all(&bytes).is_ok() => {}
-                _ => return to.close(),
+                _ => {
+                    _ = to.shutdown(Shutdown::Both);
+                    return;
+                }
             }
         }
     });
@@ -148,8 +114,8 @@ mod tests {
             _ = std::io::copy(&mut stream, &mut twin);
         });
         let target = Target { port, ..Target::default() };
-        let proxy = Proxy::start(&target, Duration::from_millis(60)).unwrap();
-        let mut stream = TcpStream::connect(("127.0.0.1", proxy.target().port)).unwrap();
+        let proxy = start(&target, Duration::from_millis(60)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port)).unwrap();
         let started = Instant::now();
         let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         let mut twin = stream.try_clone().unwrap();

@@ -8,21 +8,33 @@ pub use without::*;
 use std::path::PathBuf;
 
 /// What the command line says about TLS.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, clap::Args)]
 #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "without TLS they are taken and refused"))]
 pub struct TlsOptions {
-    /// The name to ask for, if not the host's.
+    /// The name to ask the server for, if not the host's
+    #[arg(long, value_name = "name")]
     pub sni: Option<String>,
-    /// Certificates to trust: a file, and a folder of files.
-    pub ca_file: Option<PathBuf>,
-    pub ca_folder: Option<PathBuf>,
-    /// Our certificate and its key.
-    pub cert_file: Option<PathBuf>,
-    pub key_file: Option<PathBuf>,
-    /// The suites to offer, the best first; of a version of TLS of which none is named, all.
-    pub ciphers: Vec<String>,
-    /// Trust any certificate.
+    /// Certificates to trust
+    #[arg(long, value_name = "file")]
+    pub cacert: Option<PathBuf>,
+    /// A folder of certificates to trust
+    #[arg(long, value_name = "folder")]
+    pub cacertdir: Option<PathBuf>,
+    /// Our certificate
+    #[arg(long, value_name = "file")]
+    pub cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "file")]
+    pub key: Option<PathBuf>,
+    /// Trusts any certificate
+    #[arg(long)]
     pub insecure: bool,
+    /// Only these ciphers with TLS 1.2: names of OpenSSL or IANA, with : between them
+    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
+    pub tls_ciphers: String,
+    /// Only these with TLS 1.3
+    #[arg(long, value_name = "list", default_value = "", hide_default_value = true)]
+    pub tls_ciphersuites: String,
 }
 
 #[cfg(feature = "tls")]
@@ -53,19 +65,22 @@ mod with_rustls {
         pub fn new(options: &TlsOptions, host: &str) -> Result<Tls, String> {
             let mut tls = onrush::TlsOptions::default();
             let text = |error: onrush::RedisError| error.to_string();
-            if let Some(file) = &options.ca_file {
+            if let Some(file) = &options.cacert {
                 tls = tls.with_ca_file(file).map_err(text)?;
             }
-            if let Some(folder) = &options.ca_folder {
+            if let Some(folder) = &options.cacertdir {
                 tls = tls.with_ca_folder(folder).map_err(text)?;
             }
-            match (&options.cert_file, &options.key_file) {
+            match (&options.cert, &options.key) {
                 (Some(cert), Some(key)) => tls = tls.with_identity_files(cert, key).map_err(text)?,
                 (None, None) => {}
                 _ => return Err("TLS: --cert and --key belong together".into()),
             }
-            if !options.ciphers.is_empty() {
-                tls = tls.with_cipher_suites(&options.ciphers).map_err(text)?;
+            let lists = [&options.tls_ciphers, &options.tls_ciphersuites];
+            let names = lists.into_iter().flat_map(|list| list.split([':', ',', ' '])).filter(|name| !name.is_empty());
+            let ciphers: Vec<String> = names.map(str::to_owned).collect();
+            if !ciphers.is_empty() {
+                tls = tls.with_cipher_suites(&ciphers).map_err(text)?;
             }
             let config = Arc::new(tls.client_config(options.insecure).map_err(text)?);
             let name = options.sni.as_deref().unwrap_or(host).to_owned();
@@ -83,12 +98,12 @@ mod with_rustls {
         ///
         /// # Errors
         /// Those of the socket, and what the two sides do not agree on.
-        pub fn open<S: Read + Write>(&self, mut socket: S) -> io::Result<TlsStream<S>> {
-            let mut state = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
-            while state.is_handshaking() {
-                state.complete_io(&mut socket)?;
+        pub fn open<S: Read + Write>(&self, socket: S) -> io::Result<TlsStream<S>> {
+            let mut stream = self.start(socket)?;
+            while stream.is_handshaking() {
+                stream.state.complete_io(&mut stream.socket)?;
             }
-            Ok(TlsStream { state, socket })
+            Ok(stream)
         }
 
         /// A stream over a socket that does not block; hands are shaken while it is read and written.
@@ -116,9 +131,7 @@ mod with_rustls {
         pub fn reshape<T>(self, shape: impl FnOnce(S) -> io::Result<T>) -> io::Result<TlsStream<T>> {
             Ok(TlsStream { state: self.state, socket: shape(self.socket)? })
         }
-    }
 
-    impl<S> TlsStream<S> {
         /// Whether the two sides have not agreed yet.
         pub fn is_handshaking(&self) -> bool {
             self.state.is_handshaking()
@@ -129,17 +142,6 @@ mod with_rustls {
         /// Whether encrypted bytes wait for the socket.
         pub fn holds_output(&self) -> bool {
             self.state.wants_write()
-        }
-
-        /// Writes what is encrypted already.
-        ///
-        /// # Errors
-        /// Those of the socket.
-        pub fn push(&mut self) -> io::Result<()> {
-            while self.state.wants_write() {
-                self.state.write_tls(&mut self.socket)?;
-            }
-            Ok(())
         }
     }
 
@@ -160,16 +162,20 @@ mod with_rustls {
 
     impl<S: Write> Write for TlsStream<S> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.push()?;
+            self.flush()?;
             let taken = self.state.writer().write(&bytes[..bytes.len().min(RECORD_LEN)])?;
-            match self.push() {
+            match self.flush() {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
                 _ => Ok(taken),
             }
         }
 
+        /// Writes what is encrypted already.
         fn flush(&mut self) -> io::Result<()> {
-            self.push()
+            while self.state.wants_write() {
+                self.state.write_tls(&mut self.socket)?;
+            }
+            Ok(())
         }
     }
 }

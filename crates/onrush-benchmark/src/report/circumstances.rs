@@ -24,17 +24,8 @@ impl Circumstances {
 
 /// The date and the time of a moment since 1970, UTC.
 fn date(since: Duration) -> String {
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Years begin with March here, so that the leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + carry;
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3_600, second / 60 % 60)
+    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
+    format!("{} {} UTC", &text[..10], &text[11..16])
 }
 
 /// The processors, their number, and the system.

@@ -7,12 +7,10 @@ use serde_json::{Value, json};
 
 use super::circumstances::Circumstances;
 use super::text::{figures_of, summary};
-use crate::outcome::{Cell, Outcome, Point, Ratio};
+use crate::outcome::{Cell, Incidents, Outcome, Ratio};
 
 /// The head of redis-benchmark's CSV.
-pub fn csv_head() -> &'static str {
-    "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n"
-}
+pub const CSV_HEAD: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n";
 
 /// A line of redis-benchmark's CSV: every field in quotes.
 pub fn csv_line(outcome: &Outcome, precision: usize) -> String {
@@ -23,21 +21,8 @@ pub fn csv_line(outcome: &Outcome, precision: usize) -> String {
 
 /// All cells as CSV.
 pub fn table_csv(cells: &[Cell]) -> String {
-    let heads = [
-        "test",
-        "server",
-        "value",
-        "rps",
-        "avg_ms",
-        "min_ms",
-        "p50_ms",
-        "p95_ms",
-        "p99_ms",
-        "max_ms",
-        "server_us_per_command",
-        "client_us_per_command",
-        "p999_ms",
-    ];
+    const HEAD: &str = "test,server,value,rps,avg_ms,min_ms,p50_ms,p95_ms,p99_ms,max_ms,server_us_per_command,\
+                        client_us_per_command,p999_ms\n";
     let row = |cell: &Cell| -> Vec<String> {
         let outcome = cell.median();
         let server = outcome.server_cpu.map_or_else(String::new, |cpu| format!("{:.4}", outcome.per_command_us(cpu)));
@@ -46,8 +31,7 @@ pub fn table_csv(cells: &[Cell]) -> String {
         let figures = summary(outcome).map(|ms| format!("{ms:.4}"));
         names.into_iter().chain(figures).chain([server, client, format!("{:.4}", outcome.latency_ms(0.999))]).collect()
     };
-    let rows = std::iter::once(heads.map(str::to_owned).into()).chain(cells.iter().map(row));
-    csv_of(rows, csv::QuoteStyle::Necessary)
+    HEAD.to_owned() + &csv_of(cells.iter().map(row), csv::QuoteStyle::Necessary)
 }
 
 fn csv_of(rows: impl IntoIterator<Item = Vec<String>>, quotes: csv::QuoteStyle) -> String {
@@ -63,10 +47,6 @@ pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, circumstances
         let rounds: Vec<Value> = cell.rounds().iter().map(round).collect();
         json!({"test": cell.test, "server": cell.server, "value": cell.value, "median": round(cell.median()), "rounds": rounds})
     };
-    let ratio = |ratio: &Ratio| {
-        let interval = ratio.interval.map(|(low, high)| [low, high]);
-        json!({"test": ratio.test, "value": ratio.value, "ratio": ratio.ratio, "interval": interval})
-    };
     let all = json!({
         "tool": format!("onrush-benchmark {}", env!("CARGO_PKG_VERSION")),
         "date": circumstances.date,
@@ -74,7 +54,7 @@ pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, circumstances
         "servers": circumstances.servers.iter().map(|(name, what)| json!({"server": name, "is": what})).collect::<Vec<_>>(),
         "swept": swept,
         "cells": cells.iter().map(cell).collect::<Vec<_>>(),
-        "ratios": ratios.iter().map(ratio).collect::<Vec<_>>(),
+        "ratios": ratios,
     });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
     text.push('\n');
@@ -83,12 +63,7 @@ pub fn json(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>, circumstances
 
 fn round(outcome: &Outcome) -> Value {
     let latency = |[avg, min, p50, p95, p99, max]: [f64; 6], p999: f64| json!({"avg": avg, "min": min, "p50": p50, "p95": p95, "p99": p99, "p99.9": p999, "max": max});
-    let point = |point: &Point| {
-        json!({
-            "at_s": point.at_s, "seconds": point.len_s, "replies": point.replies,
-            "p50_ms": point.p50_ms, "p99_ms": point.p99_ms, "max_ms": point.max_ms,
-        })
-    };
+    let Incidents { redirects, broken, lost, unsent, checked } = &outcome.incidents;
     let part = |(name, latencies): &(String, Histogram<u64>)| {
         let p999 = latencies.value_at_quantile(0.999) as f64 / 1e6;
         (name.clone(), json!({"replies": latencies.len(), "latency_ms": latency(figures_of(latencies), p999)}))
@@ -98,14 +73,14 @@ fn round(outcome: &Outcome) -> Value {
         "latency_ms": latency(summary(outcome), outcome.latency_ms(0.999)),
         "kinds": outcome.kinds.iter().map(part).collect::<serde_json::Map<_, _>>(),
         "nodes": outcome.nodes.iter().map(part).collect::<serde_json::Map<_, _>>(),
-        "redirects": outcome.redirects, "refreshes": outcome.refreshes,
-        "series": outcome.series.iter().map(point).collect::<Vec<_>>(),
+        "redirects": redirects, "refreshes": outcome.refreshes,
+        "series": outcome.series,
         "server_us_per_command": outcome.server_cpu.map(|cpu| outcome.per_command_us(cpu)),
         "client_us_per_command": outcome.per_command_us(outcome.client_cpu),
         "client_bound": outcome.is_client_bound(),
         "client_busy": outcome.busiest,
-        "broken_connections": outcome.broken, "lost_replies": outcome.lost, "unsent": outcome.unsent,
-        "checked_replies": outcome.checked.replies, "wrong_replies": outcome.checked.wrong,
+        "broken_connections": broken, "lost_replies": lost, "unsent": unsent,
+        "checked_replies": checked.replies, "wrong_replies": checked.wrong,
     })
 }
 

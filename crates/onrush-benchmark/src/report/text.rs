@@ -49,7 +49,7 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
     }
     line(format!("  client CPU: {:.3} us per command", outcome.per_command_us(outcome.client_cpu)));
     if options.reconnect.is_some() {
-        line(format!("  broken connections: {}, lost replies: {}", outcome.broken, outcome.lost));
+        line(format!("  broken connections: {}, lost replies: {}", outcome.incidents.broken, outcome.incidents.lost));
     }
     line(String::new());
     line("Latency by percentile distribution:".into());
@@ -96,27 +96,35 @@ pub fn full(outcome: &Outcome, options: &Options, configs: &[HostConfig]) -> Str
     line(format!("    {}", figures(summary(outcome))));
     if !outcome.nodes.is_empty() {
         line("  by node:".into());
-        line(by_node(outcome, precision).trim_end().to_owned());
-        line(format!("  redirected replies: {}, refreshed nodes: {} times", outcome.redirects, outcome.refreshes));
+        by_node(outcome, precision).into_iter().for_each(|row| line(format!("  {row}")));
+        let (redirects, refreshes) = (outcome.incidents.redirects, outcome.refreshes);
+        line(format!("  redirected replies: {redirects}, refreshed nodes: {refreshes} times"));
     }
     out
 }
 
-/// A row for each node of a cluster, with milliseconds of latency.
-fn by_node(outcome: &Outcome, precision: usize) -> String {
+/// The lines of a head and rows in columns; from the column `first_number` on, they are aligned to the right.
+fn columns(head: &[&str], rows: impl Iterator<Item = Vec<String>>, first_number: usize) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["  node", "requests", "requests/s", "avg", "min", "p50", "p95", "p99", "max"]);
-    for (name, latencies) in &outcome.nodes {
+    table.set_header(head);
+    table.add_rows(rows);
+    for column in table.column_iter_mut().skip(first_number) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// A row for each node of a cluster, with milliseconds of latency.
+fn by_node(outcome: &Outcome, precision: usize) -> Vec<String> {
+    let row = |(name, latencies): &(String, Histogram<u64>)| {
         let rate = latencies.len() as f64 / outcome.elapsed.as_secs_f64().max(1e-9);
         let mut row = vec![format!("  {name}"), latencies.len().to_string(), format!("{rate:.2}")];
         row.extend(figures_of(latencies).map(|ms| format!("{ms:.precision$}")));
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+        row
+    };
+    let head = ["  node", "requests", "requests/s", "avg", "min", "p50", "p95", "p99", "max"];
+    columns(&head, outcome.nodes.iter().map(row), 1)
 }
 
 /// Mean, least, median, 95th and 99th percentile and greatest latency in milliseconds.
@@ -133,9 +141,7 @@ pub fn figures_of(latencies: &Histogram<u64>) -> [f64; 6] {
 
 /// A sweep or a comparison as a table.
 pub fn table(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    let heads = [
+    let head = [
         "test",
         "server",
         swept.unwrap_or("-"),
@@ -146,11 +152,10 @@ pub fn table(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
         "server us/cmd",
         "client us/cmd",
     ];
-    table.set_header(heads);
-    for cell in cells {
+    let row = |cell: &Cell| {
         let outcome = cell.median();
         let ms = |quantile| format!("{:.3}", outcome.latency_ms(quantile));
-        table.add_row([
+        vec![
             cell.test.clone(),
             cell.server.clone(),
             cell.value.clone(),
@@ -160,14 +165,9 @@ pub fn table(cells: &[Cell], ratios: &[Ratio], swept: Option<&str>) -> String {
             ms(0.999),
             outcome.server_cpu.map_or_else(|| "-".into(), |cpu| format!("{:.3}", outcome.per_command_us(cpu))),
             format!("{:.3}", outcome.per_command_us(outcome.client_cpu)),
-        ]);
-    }
-    for column in table.column_iter_mut() {
-        if column.index > 1 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let mut out: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+        ]
+    };
+    let mut out = columns(&head, cells.iter().map(row), 2).join("\n") + "\n";
     for Ratio { test, value, ratio, interval } in ratios {
         let what = [test.as_str(), value].join(" ");
         _ = write!(out, "{}: {ratio:.3} times the throughput of the second server", what.trim_end());

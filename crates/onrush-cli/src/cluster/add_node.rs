@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::check::{self, Check};
 use super::context::Context;
-use super::log::{self, told};
+use super::log;
 use super::node::Node;
 use super::view::Cluster;
 use crate::fail::Fail;
@@ -14,12 +14,10 @@ use crate::reply::Reply;
 /// # Errors
 /// When the cluster has problems, the node is not empty, or one is gone or refuses.
 pub fn run(context: &Context<'_>) -> Result<(), Fail> {
-    let (new, known) = (address(&context.args[0])?, address(&context.args[1])?);
+    let (new, known) = (Address::of_words(&context.args[..1])?, Address::of_words(&context.args[1..])?);
     log::info(format!(">>> Adding node {}:{} to cluster {}:{}\n", new.host, new.port, known.host, known.port));
     let mut cluster = Cluster::load(context, &known)?;
-    if !check::check(context, &mut cluster, Check::default())? {
-        return Err(Fail::silent());
-    }
+    check::sound(context, &mut cluster, Check::default(), "")?;
     let primary = primary(context, &cluster)?;
     let mut node = open(context, &new)?;
     if primary.is_none() {
@@ -29,7 +27,7 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let first = &cluster.nodes[0];
     node.meet(&first.target.host, first.target.port, first.bus_port)?;
     if let Some(primary) = primary {
-        let (place, id) = (cluster.nodes[primary].place(), cluster.nodes[primary].id.clone());
+        let (place, id) = (cluster.nodes[primary].place(), cluster.nodes[primary].own.id.clone());
         cluster.nodes.push(node);
         cluster.wait_until_joined()?;
         log::info(format!(">>> Configure node as replica of {place}.\n"));
@@ -37,10 +35,6 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     }
     log::success("[OK] New node added correctly.\n");
     Ok(())
-}
-
-fn address(word: &str) -> Result<Address, Fail> {
-    Address::of_words(&[word.to_owned()]).map_err(|error| told(&error))
 }
 
 /// The primary of a node that is to be a replica.

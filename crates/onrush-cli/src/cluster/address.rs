@@ -1,5 +1,6 @@
 //! Addresses of nodes, as words of the command line.
 
+use super::log::told;
 use crate::fail::Fail;
 
 /// Where a node is.
@@ -29,22 +30,17 @@ impl Address {
     /// Reads `host:port`, or a host and a port as two words.
     ///
     /// # Errors
-    /// In redis-cli's words.
+    /// In redis-cli's words, which have been shown.
     pub fn of_words(words: &[String]) -> Result<Address, Fail> {
+        const INVALID: &str = "[ERR] Invalid arguments: you need to pass either a valid address (ie. 120.0.0.1:7000) or \
+                               space separated IP and port (ie. 120.0.0.1 7000)";
         let address = match words {
             [host, port, ..] if !host.contains(':') => Address::parse(&format!("{host}:{port}")),
             [place, ..] => Address::parse(place),
             [] => None,
         };
-        address.ok_or_else(invalid)
+        address.ok_or_else(|| told(INVALID))
     }
-}
-
-fn invalid() -> Fail {
-    Fail::new(
-        "[ERR] Invalid arguments: you need to pass either a valid address (ie. 120.0.0.1:7000) or space separated IP \
-         and port (ie. 120.0.0.1 7000)",
-    )
 }
 
 #[cfg(test)]

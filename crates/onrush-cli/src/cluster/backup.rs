@@ -9,6 +9,7 @@ use super::check::{self, Check};
 use super::context::Context;
 use super::log::{self, told};
 use super::node::Node;
+use super::slots::runs;
 use super::view::Cluster;
 use crate::fail::{Fail, system_message};
 use crate::replacement::OutputFile;
@@ -48,10 +49,10 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
 fn save(node: &Node, folder: &Path) -> Result<(), Fail> {
     log::info(format!(">>> Node {} -> Saving RDB...\n", node.place()));
     let Target { host, port, .. } = &node.target;
-    let file = folder.join(format!("redis-node-{host}-{port}-{}.rdb", node.id));
+    let file = folder.join(format!("redis-node-{host}-{port}-{}.rdb", node.own.id));
     // The node may need long to write its data before it sends the first byte.
     let target = Target { read_timeout: None, ..node.target.clone() };
-    replica::save(&target, &file, false).map_err(|error| told(&error))
+    replica::save(&target, &file, false).map_err(told)
 }
 
 /// The nodes as redis-cli writes them: a list of objects, two blanks before each brace.
@@ -66,18 +67,18 @@ fn described(node: &Node) -> String {
             list.iter().map(|one| format!("{}: {}", json!(one.slot.to_string()), json!(one.peer))).collect();
         format!("{{{}}}", pairs.join(","))
     };
-    let runs: Vec<String> = node.slots.runs().iter().map(|(first, last)| format!("[{first},{last}]")).collect();
+    let runs: Vec<String> = runs(&node.own.slots).iter().map(|(first, last)| format!("[{first},{last}]")).collect();
     let mut fields = vec![
-        ("name", json!(node.id).to_string()),
+        ("name", json!(node.own.id).to_string()),
         ("host", json!(node.target.host).to_string()),
         ("port", node.target.port.to_string()),
-        ("replicate", json!(node.replicates).to_string()),
+        ("replicate", json!(node.own.replicates).to_string()),
         ("slots", format!("[{}]", runs.join(","))),
-        ("slots_count", node.slots.len().to_string()),
-        ("flags", json!(node.flags.join(",")).to_string()),
-        ("current_epoch", node.epoch.to_string()),
+        ("slots_count", node.own.slots.len().to_string()),
+        ("flags", json!(node.own.flags.join(",")).to_string()),
+        ("current_epoch", node.own.epoch.to_string()),
     ];
-    for (name, list) in [("migrating", &node.migrating), ("importing", &node.importing)] {
+    for (name, list) in [("migrating", &node.own.migrating), ("importing", &node.own.importing)] {
         if !list.is_empty() {
             fields.push((name, open(list)));
         }

@@ -29,9 +29,10 @@ fn call(node: &mut Node, words: &[String]) {
     let place = node.place();
     match node.call(words) {
         Ok(reply) => {
-            log::plain(format!("{place}: "));
-            crate::session::print(&format::raw(&reply, b"\n"));
-            log::plain("\n");
+            let mut shown = format!("{place}: ").into_bytes();
+            format::raw(&mut shown, &reply, b"\n");
+            shown.push(b'\n');
+            log::plain(shown);
         }
         Err(error) => {
             complain!("{error}");

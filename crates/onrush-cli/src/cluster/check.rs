@@ -35,7 +35,7 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
 pub fn shown(context: &Context<'_>, check: Check) -> Result<(), Fail> {
     let mut cluster = context.load()?;
     info::show(&mut cluster)?;
-    if self::check(context, &mut cluster, check)? { Ok(()) } else { Err(Fail::silent()) }
+    sound(context, &mut cluster, check, "")
 }
 
 /// Checks a cluster; whether it is sound, after repairs if there are any.
@@ -63,7 +63,7 @@ fn no_open_slots(context: &Context<'_>, cluster: &mut Cluster, repairs: bool) ->
     log::info(">>> Check for open slots...\n");
     let mut open = BTreeSet::new();
     for node in &cluster.nodes {
-        for (list, state) in [(&node.migrating, "migrating"), (&node.importing, "importing")] {
+        for (list, state) in [(&node.own.migrating, "migrating"), (&node.own.importing, "importing")] {
             if !list.is_empty() {
                 let slots = joined(list.iter().map(|OpenSlot { slot, .. }| slot));
                 log::error(format!("[WARNING] Node {} has slots in {state} state {slots}.\n", node.place()));
@@ -92,7 +92,7 @@ fn joined<'a>(slots: impl Iterator<Item = &'a u16>) -> String {
 fn all_covered(context: &Context<'_>, cluster: &mut Cluster, repairs: bool) -> Result<bool, Fail> {
     log::info(">>> Check slots coverage...\n");
     let mut covered = SlotSet::new();
-    cluster.nodes.iter().for_each(|node| covered.add(&node.slots));
+    cluster.nodes.iter().for_each(|node| covered.extend(&node.own.slots));
     if covered.len() == usize::from(SLOTS) {
         log::success(format!("[OK] All {SLOTS} slots covered.\n"));
         return Ok(true);
@@ -101,7 +101,7 @@ fn all_covered(context: &Context<'_>, cluster: &mut Cluster, repairs: bool) -> R
     if !repairs {
         return Ok(false);
     }
-    let missing: Vec<u16> = (0..SLOTS).filter(|slot| !covered.contains(*slot)).collect();
+    let missing: Vec<u16> = (0..SLOTS).filter(|slot| !covered.contains(slot)).collect();
     fix::coverage(context, cluster, &missing)
 }
 
@@ -124,13 +124,10 @@ fn single_owners(context: &Context<'_>, cluster: &mut Cluster, repairs: bool) ->
     Ok(all)
 }
 
-/// Checks a cluster before it is changed.
+/// Checks a cluster, which has to be sound.
 ///
 /// # Errors
-/// When it has problems.
-pub fn sound(context: &Context<'_>, cluster: &mut Cluster, how: Check, before: &str) -> Result<(), Fail> {
-    if check(context, cluster, how)? {
-        return Ok(());
-    }
-    Err(Fail::new(format!("*** Please fix your cluster problems before {before}")))
+/// `refusal` when it has problems that stay.
+pub fn sound(context: &Context<'_>, cluster: &mut Cluster, how: Check, refusal: &str) -> Result<(), Fail> {
+    if check(context, cluster, how)? { Ok(()) } else { Err(Fail::new(refusal)) }
 }

@@ -1,7 +1,6 @@
 //! What every command on a cluster gets.
 
 use super::address::Address;
-use super::log::told;
 use super::settings::Settings;
 use super::view::Cluster;
 use crate::args::Options;
@@ -27,6 +26,6 @@ impl Context<'_> {
     }
 
     pub fn address(&self) -> Result<Address, Fail> {
-        Address::of_words(self.args).map_err(|error| told(&error))
+        Address::of_words(self.args)
     }
 }

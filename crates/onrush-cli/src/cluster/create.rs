@@ -9,7 +9,6 @@ use super::log::{self, told};
 use super::node::Node;
 use super::plan::create::{self, Apart, PRIMARIES_MIN, Roles};
 use super::prompt;
-use super::slots::SlotSet;
 use super::view::Cluster;
 use crate::fail::Fail;
 
@@ -35,14 +34,13 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     join(&mut cluster)?;
     replicate(&mut cluster, &roles)?;
     let mut cluster = Cluster::load(context, &addresses[0])?;
-    if check::check(context, &mut cluster, Check::default())? { Ok(()) } else { Err(Fail::silent()) }
+    check::sound(context, &mut cluster, Check::default(), "")
 }
 
 fn addresses(context: &Context<'_>) -> Result<Vec<Address>, Fail> {
     let mut addresses: Vec<Address> = Vec::new();
     for word in context.args {
-        let address = Address::parse(word).ok_or_else(|| Fail::new(format!("Invalid address format: {word}")));
-        let address = address.map_err(|error| told(&error))?;
+        let address = Address::parse(word).ok_or_else(|| told(format!("Invalid address format: {word}")))?;
         if addresses.contains(&address) {
             return Err(Fail::new(format!("[ERR] Node {word} is given twice.")));
         }
@@ -52,7 +50,7 @@ fn addresses(context: &Context<'_>) -> Result<Vec<Address>, Fail> {
 }
 
 fn empty_node(context: &Context<'_>, address: &Address) -> Result<Node, Fail> {
-    let mut node = Node::open(&context.options.target, address).map_err(|error| told(&error))?;
+    let mut node = Node::open(&context.options.target, address).map_err(told)?;
     node.check_mode()?;
     node.load()?;
     // The port that the user names is right even if the node does not know it.
@@ -82,7 +80,7 @@ fn planned(cluster: &mut Cluster, replicas: usize) -> Roles {
     let mut roles = create::roles(&hosts, replicas);
     for (place, share) in roles.primaries.iter().enumerate() {
         log::plain(format!("Master[{place}] -> Slots {} - {}\n", share.first, share.last));
-        cluster.nodes[share.node].slots = SlotSet::range(share.first, share.last);
+        cluster.nodes[share.node].own.slots = (share.first..=share.last).collect();
     }
     for (place, pair) in roles.pairs.iter().enumerate() {
         if place == roles.wanted_len {
@@ -93,7 +91,7 @@ fn planned(cluster: &mut Cluster, replicas: usize) -> Roles {
     }
     tell_apart(create::set_apart(&hosts, &mut roles.pairs));
     for pair in &roles.pairs {
-        cluster.nodes[pair.replica].replicates = Some(cluster.nodes[pair.primary].id.clone());
+        cluster.nodes[pair.replica].own.replicates = Some(cluster.nodes[pair.primary].own.id.clone());
     }
     roles
 }
@@ -136,7 +134,7 @@ fn join(cluster: &mut Cluster) -> Result<(), Fail> {
 
 fn replicate(cluster: &mut Cluster, roles: &Roles) -> Result<(), Fail> {
     for pair in &roles.pairs {
-        let id = cluster.nodes[pair.primary].id.clone();
+        let id = cluster.nodes[pair.primary].own.id.clone();
         let node = &mut cluster.nodes[pair.replica];
         let started = Instant::now();
         // It may have heard of its primary, but not yet that this one is a primary.

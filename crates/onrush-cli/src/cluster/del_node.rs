@@ -15,14 +15,14 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let mut cluster = Cluster::load(context, &address)?;
     let found = cluster.find(id);
     let leaving = found.ok_or_else(|| Fail::new(format!("[ERR] No such node ID {id}")))?;
-    if !cluster.nodes[leaving].slots.is_empty() {
+    if !cluster.nodes[leaving].own.slots.is_empty() {
         let place = cluster.nodes[leaving].place();
         return Err(Fail::new(format!("[ERR] Node {place} is not empty! Reshard data away and try again.")));
     }
     log::info(">>> Sending CLUSTER FORGET messages to the cluster...\n");
-    let id = cluster.nodes[leaving].id.clone();
+    let id = cluster.nodes[leaving].own.id.clone();
     for index in (0..cluster.nodes.len()).filter(|index| *index != leaving) {
-        if cluster.nodes[index].replicates.as_deref() == Some(&id) {
+        if cluster.nodes[index].own.replicates.as_deref() == Some(&id) {
             adopt(&mut cluster, index, leaving)?;
         }
         cluster.nodes[index].ask(&["CLUSTER", "FORGET", &id])?;
@@ -38,9 +38,9 @@ fn adopt(cluster: &mut Cluster, replica: usize, leaving: usize) -> Result<(), Fa
     };
     let (place, primary_place) = (cluster.nodes[replica].place(), cluster.nodes[primary].place());
     log::info(format!(">>> {place} as replica of {primary_place}\n"));
-    let id = cluster.nodes[primary].id.clone();
+    let id = cluster.nodes[primary].own.id.clone();
     cluster.nodes[replica].replicate(&id)?;
     cluster.nodes[primary].replicas_len += 1;
-    cluster.nodes[replica].replicates = Some(id);
+    cluster.nodes[replica].own.replicates = Some(id);
     Ok(())
 }

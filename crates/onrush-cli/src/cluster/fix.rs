@@ -24,7 +24,7 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
 
 /// The primaries that claim a slot.
 pub fn owners(cluster: &Cluster, slot: u16) -> Vec<usize> {
-    cluster.primaries().into_iter().filter(|node| cluster.nodes[*node].slots.contains(slot)).collect()
+    cluster.primaries().into_iter().filter(|node| cluster.nodes[*node].own.slots.contains(&slot)).collect()
 }
 
 /// Refuses to repair while primaries are gone: their slots would be given away.
@@ -60,38 +60,31 @@ pub fn open_slot(context: &Context<'_>, cluster: &mut Cluster, slot: u16) -> Res
 /// Asks the primaries what they say of a slot.
 fn facts(cluster: &mut Cluster, slot: u16) -> Result<Facts, Fail> {
     let mut facts = Facts::default();
-    let mut shown = [String::new(), String::new()];
+    let (mut migrating, mut importing) = (Vec::new(), Vec::new());
     for index in cluster.primaries() {
         let keys = cluster.nodes[index].count_keys(slot)?;
         let node = &cluster.nodes[index];
-        let target = node.migrating.iter().find(|open| open.slot == slot).map(|open| open.peer.clone());
+        let target = node.own.migrating.iter().find(|open| open.slot == slot).map(|open| open.peer.clone());
         let place = node.place();
         facts.keys.push((index, keys));
+        let imports = node.own.importing.iter().any(|open| open.slot == slot);
         if let Some(target) = target {
-            append(&mut shown[0], &place);
+            migrating.push(place);
             facts.migrating.push((index, cluster.find(&target)));
-        } else if node.importing.iter().any(|open| open.slot == slot) {
-            append(&mut shown[1], &place);
-            facts.importing.push(index);
-        } else if keys > 0 && !node.slots.contains(slot) {
-            log::warn(format!("*** Found keys about slot {slot} in node {place}!\n"));
-            append(&mut shown[1], &place);
+        } else if imports || keys > 0 && !node.own.slots.contains(&slot) {
+            if !imports {
+                log::warn(format!("*** Found keys about slot {slot} in node {place}!\n"));
+            }
+            importing.push(place);
             facts.importing.push(index);
         }
     }
-    for (state, places) in ["migrating", "importing"].iter().zip(&shown) {
+    for (state, places) in [("migrating", migrating), ("importing", importing)] {
         if !places.is_empty() {
-            log::plain(format!("Set as {state} in: {places}\n"));
+            log::plain(format!("Set as {state} in: {}\n", places.join(",")));
         }
     }
     Ok(facts)
-}
-
-fn append(list: &mut String, place: &str) {
-    if !list.is_empty() {
-        list.push(',');
-    }
-    list.push_str(place);
 }
 
 /// Makes the node with most keys the only owner. Others that claim the slot give it up and count as importing.
@@ -107,8 +100,8 @@ fn choose_owner(cluster: &mut Cluster, slot: u16, owners: &[usize], facts: &mut 
     facts.owner = Some(owner);
     facts.migrating.retain(|(node, _)| *node != owner);
     facts.importing.retain(|node| *node != owner);
-    let owner_id = cluster.nodes[owner].id.clone();
-    for other in owners.iter().copied().filter(|other| *other != owner) {
+    let owner_id = cluster.nodes[owner].own.id.clone();
+    for other in open_slot::others(owners, owner) {
         give_up(&mut cluster.nodes[other], slot, &owner_id)?;
         facts.migrating.retain(|(node, _)| *node != other);
         if !facts.importing.contains(&other) {
@@ -123,7 +116,7 @@ fn give_up(node: &mut Node, slot: u16, owner_id: &str) -> Result<(), Fail> {
     // It may have heard of the owner already, and then has no slot to delete.
     node.call(&["CLUSTER", "DELSLOTS", &slot.to_string()])?;
     node.set_slot(slot, &["IMPORTING", owner_id])?;
-    node.slots.remove(slot);
+    node.own.slots.remove(&slot);
     Ok(())
 }
 
@@ -163,16 +156,16 @@ fn repair(context: &Context<'_>, cluster: &mut Cluster, slot: u16, facts: &Facts
 
 /// Finishes moving a slot; what the ends say of it does not have to be whole.
 fn finish(context: &Context<'_>, cluster: &mut Cluster, way: Way) -> Result<(), Fail> {
-    let to_id = cluster.nodes[way.to].id.clone();
-    if !cluster.nodes[way.from].slots.contains(way.slot) {
+    let to_id = cluster.nodes[way.to].own.id.clone();
+    if !cluster.nodes[way.from].own.slots.contains(&way.slot) {
         // MIGRATE works for a slot that a node gets, or serves.
         cluster.nodes[way.from].set_slot(way.slot, &["IMPORTING", &to_id])?;
     }
     move_keys(context, cluster, way)?;
     migrate::assign(cluster, way.slot, way.to, Some(way.from))?;
     close_on(cluster, way.slot, &[way.from])?;
-    cluster.nodes[way.from].slots.remove(way.slot);
-    cluster.nodes[way.to].slots.insert(way.slot);
+    cluster.nodes[way.from].own.slots.remove(&way.slot);
+    cluster.nodes[way.to].own.slots.insert(way.slot);
     Ok(())
 }
 
@@ -187,7 +180,7 @@ fn move_keys(context: &Context<'_>, cluster: &mut Cluster, way: Way) -> Result<(
 
 /// Moves the keys of a slot that others have to its owner.
 fn gather(context: &Context<'_>, cluster: &mut Cluster, slot: u16, owner: usize, from: &[usize]) -> Result<(), Fail> {
-    let owner_id = cluster.nodes[owner].id.clone();
+    let owner_id = cluster.nodes[owner].own.id.clone();
     for node in from.iter().copied() {
         cluster.nodes[node].set_slot(slot, &["IMPORTING", &owner_id])?;
         move_keys(context, cluster, Way { slot, from: node, to: owner })?;
@@ -223,10 +216,8 @@ pub fn coverage(context: &Context<'_>, cluster: &mut Cluster, missing: &[u16]) -
     log::info(">>> Fixing slots coverage...\n");
     let mut slots = Vec::new();
     for slot in missing.iter().copied() {
-        let mut keys = Vec::new();
-        for index in cluster.primaries() {
-            keys.push((index, cluster.nodes[index].count_keys(slot)?));
-        }
+        let primaries = cluster.primaries();
+        let mut keys = keys_of(cluster, slot, &primaries)?;
         keys.retain(|(_, keys)| *keys > 0);
         slots.push(Uncovered { slot, keys });
     }
@@ -235,10 +226,14 @@ pub fn coverage(context: &Context<'_>, cluster: &mut Cluster, missing: &[u16]) -
     Ok(all && cover_several(context, cluster, &sorted.several)?)
 }
 
+/// How many keys of a slot each of these nodes has.
+fn keys_of(cluster: &mut Cluster, slot: u16, nodes: &[usize]) -> Result<Vec<(usize, u64)>, Fail> {
+    nodes.iter().map(|node| Ok((*node, cluster.nodes[*node].count_keys(slot)?))).collect()
+}
+
 /// Names slots and asks; redis-cli asks in spite of `--cluster-yes`, and so do we: what is done here can lose data.
 fn asked(slots: impl Iterator<Item = u16>, which: &str, question: &str) -> Result<bool, Fail> {
-    let mut set = SlotSet::new();
-    slots.for_each(|slot| set.insert(slot));
+    let set: SlotSet = slots.collect();
     if set.is_empty() {
         return Ok(true);
     }
@@ -253,7 +248,7 @@ fn cover_empty(cluster: &mut Cluster, slots: &[u16]) -> Result<bool, Fail> {
         return Ok(false);
     }
     let mut sizes: Vec<(usize, usize)> =
-        cluster.primaries().into_iter().map(|node| (node, cluster.nodes[node].slots.len())).collect();
+        cluster.primaries().into_iter().map(|node| (node, cluster.nodes[node].own.slots.len())).collect();
     coverage::deal(slots, &mut sizes).into_iter().try_for_each(|(slot, node)| cover(cluster, slot, node))?;
     Ok(true)
 }
@@ -298,18 +293,15 @@ pub fn multiple_owners(
     owners: &[usize],
 ) -> Result<bool, Fail> {
     log::info(format!(">>> Fixing multiple owners for slot {slot}...\n"));
-    let mut keys = Vec::new();
-    for owner in owners.iter().copied() {
-        keys.push((owner, cluster.nodes[owner].count_keys(slot)?));
-    }
+    let keys = keys_of(cluster, slot, owners)?;
     let Some(owner) = coverage::richest(&keys) else {
         log::error(format!("Failed to fix multiple owners for slot {slot}\n"));
         return Ok(false);
     };
     log::info(format!(">>> Setting slot {slot} owner: {}\n", cluster.nodes[owner].place()));
     cluster.nodes[owner].claim_slot(slot)?;
-    let owner_id = cluster.nodes[owner].id.clone();
-    let others: Vec<usize> = owners.iter().copied().filter(|other| *other != owner).collect();
+    let owner_id = cluster.nodes[owner].own.id.clone();
+    let others = open_slot::others(owners, owner);
     for other in others.iter().copied() {
         give_up(&mut cluster.nodes[other], slot, &owner_id)?;
     }

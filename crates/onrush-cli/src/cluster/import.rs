@@ -30,10 +30,8 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
         source.host, source.port, known.host, known.port
     ));
     let mut cluster = Cluster::load(context, &known)?;
-    if !check::check(context, &mut cluster, Check::default())? {
-        return Err(Fail::silent());
-    }
-    let mut from = Node::open(&login(context)?, &source).map_err(|error| told(&Fail::new(format!("{error}."))))?;
+    check::sound(context, &mut cluster, Check::default(), "")?;
+    let mut from = Node::open(&login(context)?, &source).map_err(|error| told(format!("{error}.")))?;
     if from.ask(&["INFO"])?.text().contains("cluster_enabled:1") {
         return Err(Fail::new("[ERR] The source node should not be a cluster node."));
     }
@@ -43,18 +41,17 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
 
 fn source(context: &Context<'_>) -> Result<Address, Fail> {
     let Some(from) = &context.settings.from else {
-        return Err(told(&Fail::new("[ERR] Option '--cluster-from' is required for subcommand 'import'.")));
+        return Err(told("[ERR] Option '--cluster-from' is required for subcommand 'import'."));
     };
     let invalid = "[ERR] Invalid --cluster-from host. You need to pass a valid address (ie. 120.0.0.1:7000).";
-    Address::parse(from).ok_or_else(|| told(&Fail::new(invalid)))
+    Address::parse(from).ok_or_else(|| told(invalid))
 }
 
 /// The login at the source: its own one.
 fn login(context: &Context<'_>) -> Result<Target, Fail> {
     let login = &context.settings.from_login;
     let password = if login.ask { Some(askpass::read()?) } else { login.password.clone() };
-    let base = Target { user: login.user.clone(), password, ..context.options.target.clone() };
-    Ok(base)
+    Ok(Target { user: login.user.clone(), password, ..context.options.target.clone() })
 }
 
 fn all_keys(context: &Context<'_>, cluster: &Cluster, from: &mut Node) -> Result<(), Fail> {
@@ -70,7 +67,7 @@ fn all_keys(context: &Context<'_>, cluster: &Cluster, from: &mut Node) -> Result
 
 fn one_key(context: &Context<'_>, cluster: &Cluster, from: &mut Node, key: &[u8]) -> Result<(), Fail> {
     let slot = slot_of(key);
-    let owner = cluster.nodes.iter().find(|node| node.slots.contains(slot));
+    let owner = cluster.nodes.iter().find(|node| node.own.slots.contains(&slot));
     let owner = owner.ok_or_else(|| Fail::new(format!("[ERR] Slot {slot} is not served.")))?;
     log::plain(format!("Migrating {} to {}: ", String::from_utf8_lossy(key), owner.place()));
     let settings = context.settings;

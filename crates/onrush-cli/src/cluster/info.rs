@@ -23,16 +23,12 @@ pub fn show(cluster: &mut Cluster) -> Result<(), Fail> {
     for index in cluster.primaries() {
         let node = &mut cluster.nodes[index];
         let size = node.size()?;
-        let (place, id, slots, replicas) = (node.place(), short(&node.id), node.slots.len(), node.replicas_len);
-        log::plain(format!("{place} ({id}...) -> {size} keys | {slots} slots | {replicas} slaves.\n"));
+        let (place, slots, replicas) = (node.place(), node.own.slots.len(), node.replicas_len);
+        let short_id = node.own.id.get(..8).unwrap_or(&node.own.id);
+        log::plain(format!("{place} ({short_id}...) -> {size} keys | {slots} slots | {replicas} slaves.\n"));
         (keys, primaries) = (keys + size, primaries + 1);
     }
     log::success(format!("[OK] {keys} keys in {primaries} masters.\n"));
     log::plain(format!("{:.2} keys per slot on average.\n", keys as f64 / f64::from(SLOTS)));
     Ok(())
-}
-
-/// The start of an id.
-fn short(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
 }

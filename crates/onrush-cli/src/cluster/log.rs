@@ -1,10 +1,12 @@
 //! What the commands on clusters tell, in the colors of redis-cli when a terminal shows them.
 
-use crate::fail::Fail;
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-use crate::session::print;
+use crate::fail::Fail;
+/// Tells without color.
+pub use crate::session::print as plain;
 
 const BOLD: &str = "29;1m";
 const YELLOW: &str = "33;1m";
@@ -31,11 +33,6 @@ pub fn success(text: impl AsRef<str>) {
     colored(GREEN, text.as_ref());
 }
 
-/// Tells without color.
-pub fn plain(text: impl AsRef<str>) {
-    print(text.as_ref().as_bytes());
-}
-
 fn colored(color: &str, text: &str) {
     if has_colors() { plain(format!("\x1b[{color}{text}\x1b[0m")) } else { plain(text) }
 }
@@ -50,7 +47,7 @@ fn has_colors() -> bool {
 }
 
 /// Shows an error on standard error, where redis-cli shows some of them, instead of standard output.
-pub fn told(error: &Fail) -> Fail {
+pub fn told(error: impl Display) -> Fail {
     complain!("{error}");
     Fail::silent()
 }

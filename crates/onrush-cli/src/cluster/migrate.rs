@@ -35,15 +35,15 @@ pub fn slot(context: &Context<'_>, cluster: &mut Cluster, way: Way, is_told: boo
     if is_told {
         log::plain(format!("Moving slot {} from {} to {}: ", way.slot, from.place(), to.place()));
     }
-    to.set_slot(way.slot, &["IMPORTING", &from.id])?;
-    from.set_slot(way.slot, &["MIGRATING", &to.id])?;
+    to.set_slot(way.slot, &["IMPORTING", &from.own.id])?;
+    from.set_slot(way.slot, &["MIGRATING", &to.own.id])?;
     keys(context, cluster, way, is_told)?;
     if is_told {
         log::plain("\n");
     }
     assign(cluster, way.slot, way.to, Some(way.from))?;
-    cluster.nodes[way.from].slots.remove(way.slot);
-    cluster.nodes[way.to].slots.insert(way.slot);
+    cluster.nodes[way.from].own.slots.remove(&way.slot);
+    cluster.nodes[way.to].own.slots.insert(way.slot);
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub fn slot(context: &Context<'_>, cluster: &mut Cluster, way: Way, is_told: boo
 /// # Errors
 /// When a node is gone or refuses.
 pub fn assign(cluster: &mut Cluster, slot: u16, owner: usize, before: Option<usize>) -> Result<(), Fail> {
-    let id = cluster.nodes[owner].id.clone();
+    let id = cluster.nodes[owner].own.id.clone();
     let first = std::iter::once(owner).chain(before);
     let rest = cluster.primaries().into_iter().filter(|node| *node != owner && Some(*node) != before);
     for node in first.chain(rest) {
@@ -73,8 +73,7 @@ pub fn keys(context: &Context<'_>, cluster: &mut Cluster, way: Way, is_told: boo
     let Some((from, to)) = cluster.two(way.from, way.to) else { return Ok(()) };
     let (slot, count) = (way.slot.to_string(), context.settings.pipeline.to_string());
     loop {
-        let reply = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, &count])?;
-        let keys: Vec<Vec<u8>> = reply.items().unwrap_or_default().iter().filter_map(bytes).collect();
+        let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, &count])?.strings();
         if keys.is_empty() {
             return Ok(());
         }
@@ -83,10 +82,6 @@ pub fn keys(context: &Context<'_>, cluster: &mut Cluster, way: Way, is_told: boo
             log::plain(".".repeat(keys.len()));
         }
     }
-}
-
-fn bytes(reply: &Reply) -> Option<Vec<u8>> {
-    reply.bytes().map(<[u8]>::to_vec)
 }
 
 /// Moves these keys. One that is there already is overwritten if its value is the same, or `--cluster-replace` says so.

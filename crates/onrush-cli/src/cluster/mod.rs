@@ -29,33 +29,32 @@ pub mod settings;
 mod slots;
 mod view;
 
+use std::ops::RangeInclusive;
+
 use self::context::Context;
 use crate::args::Options;
 use crate::fail::Fail;
 
-/// How many arguments a command takes.
-#[derive(Clone, Copy)]
-enum Count {
-    Exactly(usize),
-    AtLeast(usize),
-}
+/// No limit to the number of arguments.
+const MANY: usize = usize::MAX;
 
 type Run = fn(&Context<'_>) -> Result<(), Fail>;
 
-const COMMANDS: [(&str, Count, Run); 13] = [
-    ("create", Count::AtLeast(1), create::run),
-    ("check", Count::AtLeast(1), check::run),
-    ("info", Count::AtLeast(1), info::run),
-    ("fix", Count::AtLeast(1), fix::run),
-    ("reshard", Count::AtLeast(1), reshard::run),
-    ("rebalance", Count::AtLeast(1), rebalance::run),
-    ("add-node", Count::Exactly(2), add_node::run),
-    ("del-node", Count::Exactly(2), del_node::run),
-    ("call", Count::AtLeast(2), call::run),
-    ("set-timeout", Count::Exactly(2), set_timeout::run),
-    ("import", Count::Exactly(1), import::run),
-    ("backup", Count::Exactly(2), backup::run),
-    ("help", Count::AtLeast(0), help::run),
+/// Each command, and how many arguments it takes.
+const COMMANDS: [(&str, RangeInclusive<usize>, Run); 13] = [
+    ("create", 1..=MANY, create::run),
+    ("check", 1..=MANY, check::run),
+    ("info", 1..=MANY, info::run),
+    ("fix", 1..=MANY, fix::run),
+    ("reshard", 1..=MANY, reshard::run),
+    ("rebalance", 1..=MANY, rebalance::run),
+    ("add-node", 2..=2, add_node::run),
+    ("del-node", 2..=2, del_node::run),
+    ("call", 2..=MANY, call::run),
+    ("set-timeout", 2..=2, set_timeout::run),
+    ("import", 1..=1, import::run),
+    ("backup", 2..=2, backup::run),
+    ("help", 0..=MANY, help::run),
 ];
 
 /// Runs the command.
@@ -67,11 +66,7 @@ pub fn run(options: &Options) -> Result<(), Fail> {
     let (name, args) = settings.words.split_first().ok_or_else(|| Fail::new("Unknown --cluster subcommand"))?;
     let known = COMMANDS.iter().find(|(known, ..)| known == name);
     let (_, count, run) = known.ok_or_else(|| Fail::new("Unknown --cluster subcommand"))?;
-    let fits = match count {
-        Count::Exactly(count) => args.len() == *count,
-        Count::AtLeast(count) => args.len() >= *count,
-    };
-    if !fits {
+    if !count.contains(&args.len()) {
         return Err(Fail::new("[ERR] Wrong number of arguments for specified --cluster sub command"));
     }
     run(&Context { options, settings, args }).map_err(|error| {

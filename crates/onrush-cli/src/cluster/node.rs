@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::address::Address;
-use super::nodes_text::{self, Line, OpenSlot};
-use super::slots::SlotSet;
+use super::nodes_text::{self, Line};
+use super::slots::shown;
 use crate::connection::Connection;
 use crate::fail::Fail;
 use crate::reply::Reply;
@@ -21,20 +21,8 @@ pub struct Node {
     pub target: Target,
     /// The port of its bus, if it is told.
     pub bus_port: Option<u16>,
-    /// Its id.
-    pub id: String,
-    /// Its flags but `myself`.
-    pub flags: Vec<String>,
-    /// The id of its primary.
-    pub replicates: Option<String>,
-    /// Its configuration epoch.
-    pub epoch: u64,
-    /// The slots that it serves.
-    pub slots: SlotSet,
-    /// Slots that go to another node.
-    pub migrating: Vec<OpenSlot>,
-    /// Slots that come from another node.
-    pub importing: Vec<OpenSlot>,
+    /// What it says of itself.
+    pub own: Line,
     /// How many replicas it has.
     pub replicas_len: usize,
     /// Its role is planned, but not set yet.
@@ -67,13 +55,7 @@ impl Node {
         Ok(Node {
             target,
             bus_port: address.bus_port,
-            id: String::new(),
-            flags: Vec::new(),
-            replicates: None,
-            epoch: 0,
-            slots: SlotSet::new(),
-            migrating: Vec::new(),
-            importing: Vec::new(),
+            own: Line::default(),
             replicas_len: 0,
             is_planned: false,
             connection,
@@ -87,7 +69,7 @@ impl Node {
 
     /// Whether it is a replica.
     pub fn is_replica(&self) -> bool {
-        self.replicates.is_some() || self.flags.iter().any(|flag| flag == "slave")
+        self.own.replicates.is_some() || self.own.has("slave")
     }
 
     /// Sends a command; an error reply is a reply.
@@ -183,9 +165,7 @@ impl Node {
             return Err(Fail::new(format!("[ERR] Unable to load info for node {}", self.place())));
         };
         self.bus_port = own.address.as_ref().and_then(|at| at.bus_port).or(self.bus_port);
-        (self.id, self.flags, self.replicates) = (own.id, own.flags, own.replicates);
-        (self.epoch, self.slots) = (own.epoch, own.slots);
-        (self.migrating, self.importing) = (own.migrating, own.importing);
+        self.own = own;
         Ok(others)
     }
 
@@ -220,7 +200,7 @@ impl Node {
         self.ask(&["CLUSTER", "ADDSLOTS", &number])?;
         self.set_slot(slot, &["STABLE"])?;
         self.ask(&["CLUSTER", "BUMPEPOCH"])?;
-        self.slots.insert(slot);
+        self.own.slots.insert(slot);
         Ok(())
     }
 
@@ -229,8 +209,7 @@ impl Node {
     /// # Errors
     /// When it refuses or is gone.
     pub fn count_keys(&mut self, slot: u16) -> Result<u64, Fail> {
-        let reply = self.ask(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()])?;
-        Ok(reply.integer().unwrap_or(0).max(0).unsigned_abs())
+        Ok(self.ask(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()])?.count())
     }
 
     /// How many keys it has.
@@ -238,7 +217,7 @@ impl Node {
     /// # Errors
     /// When it refuses or is gone.
     pub fn size(&mut self) -> Result<u64, Fail> {
-        Ok(self.ask(&["DBSIZE"])?.integer().unwrap_or(0).max(0).unsigned_abs())
+        Ok(self.ask(&["DBSIZE"])?.count())
     }
 
     /// Makes it a replica.
@@ -251,14 +230,14 @@ impl Node {
 
     /// Two lines and more for people, each behind `indent` blanks.
     pub fn description(&self, indent: usize) -> String {
-        let (blanks, id, place) = (" ".repeat(indent), &self.id, self.place());
+        let (blanks, id, place) = (" ".repeat(indent), &self.own.id, self.place());
         let letter = if self.is_replica() { 'S' } else { 'M' };
         let mut text = format!("{blanks}{letter}: {id} {place}\n");
         if !(self.is_planned && self.is_replica()) {
-            let slots = if self.slots.is_empty() { " ".to_owned() } else { self.slots.shown() + " " };
-            text += &format!("{blanks}   slots:{slots}({} slots) {}\n", self.slots.len(), self.flags.join(","));
+            let slots = if self.own.slots.is_empty() { " ".to_owned() } else { shown(&self.own.slots) + " " };
+            text += &format!("{blanks}   slots:{slots}({} slots) {}\n", self.own.slots.len(), self.own.flags.join(","));
         }
-        match &self.replicates {
+        match &self.own.replicates {
             Some(primary) => text += &format!("{blanks}   replicates {primary}\n"),
             None if self.replicas_len > 0 => {
                 text += &format!("{blanks}   {} additional replica(s)\n", self.replicas_len);

@@ -1,7 +1,7 @@
 //! The reply to CLUSTER NODES.
 
 use super::address::Address;
-use super::slots::{SLOTS, SlotSet};
+use super::slots::{SLOTS, SlotSet, shown};
 use crate::fail::Fail;
 
 /// A slot that is on its way: `[12->-id]` or `[12-<-id]`.
@@ -14,6 +14,7 @@ pub struct OpenSlot {
 }
 
 /// One node, as another one or itself describes it.
+#[derive(Default)]
 pub struct Line {
     /// Its id.
     pub id: String,
@@ -70,9 +71,7 @@ fn parse_line(line: &str) -> Option<Line> {
         replicates: Some(replicates).filter(|id| *id != "-").map(str::to_owned),
         epoch: epoch.parse().ok()?,
         is_linked: link == "connected",
-        slots: SlotSet::new(),
-        migrating: Vec::new(),
-        importing: Vec::new(),
+        ..Line::default()
     };
     words.filter(|word| !word.is_empty()).try_for_each(|word| slots(&mut node, word))?;
     Some(node)
@@ -96,7 +95,7 @@ fn slots(node: &mut Line, word: &str) -> Option<()> {
         return Some(());
     }
     let (first, last) = word.split_once('-').unwrap_or((word, word));
-    node.slots.add(&SlotSet::range(slot(first)?, slot(last)?));
+    node.slots.extend(slot(first)?..=slot(last)?);
     Some(())
 }
 
@@ -105,7 +104,7 @@ pub fn signature(nodes: &[Line]) -> String {
     let mut parts: Vec<String> = nodes
         .iter()
         .filter(|node| !node.slots.is_empty())
-        .map(|node| format!("{}:{}", node.id, node.slots.shown()))
+        .map(|node| format!("{}:{}", node.id, shown(&node.slots)))
         .collect();
     parts.sort_unstable();
     parts.join("|")
@@ -126,7 +125,7 @@ mod tests {
         let nodes = parse(TEXT).unwrap();
         let first = &nodes[0];
         assert!(first.is_myself && first.flags == ["master"] && first.replicates.is_none() && first.epoch == 1);
-        assert_eq!(first.slots.shown(), "[0-5],[7]");
+        assert_eq!(shown(&first.slots), "[0-5],[7]");
         assert_eq!(first.migrating, [OpenSlot { slot: 8, peer: "bb".into() }]);
         assert_eq!(first.importing, [OpenSlot { slot: 9, peer: "bb".into() }]);
         assert_eq!(nodes[1].address, Address::parse("10.0.0.2:7001@17001"));

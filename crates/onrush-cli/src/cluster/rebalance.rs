@@ -17,7 +17,8 @@ use crate::fail::Fail;
 pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let mut cluster = context.load()?;
     let weights = weights(context, &cluster)?;
-    sound(context, &mut cluster, Check { is_quiet: true, repairs: false }, "rebalancing")?;
+    let refusal = "*** Please fix your cluster problems before rebalancing";
+    sound(context, &mut cluster, Check { is_quiet: true, repairs: false }, refusal)?;
     let loads = loads(context, &cluster, &weights);
     let Some(transfers) = rebalance::plan(&loads, context.settings.threshold) else {
         let threshold = context.settings.threshold;
@@ -44,11 +45,11 @@ fn weights(context: &Context<'_>, cluster: &Cluster) -> Result<Vec<f32>, Fail> {
 
 /// The primary whose id starts so.
 fn with_prefix(cluster: &Cluster, id: &str) -> Option<usize> {
-    cluster.primaries().into_iter().find(|node| !id.is_empty() && cluster.nodes[*node].id.starts_with(id))
+    cluster.primaries().into_iter().find(|node| !id.is_empty() && cluster.nodes[*node].own.id.starts_with(id))
 }
 
 fn loads(context: &Context<'_>, cluster: &Cluster, weights: &[f32]) -> Vec<Load> {
-    let load = |node: usize| Load { node, slots: cluster.nodes[node].slots.len(), weight: weights[node] };
+    let load = |node: usize| Load { node, slots: cluster.nodes[node].own.slots.len(), weight: weights[node] };
     let takes_part = |load: &Load| load.slots > 0 || context.settings.use_empty_primaries;
     cluster.primaries().into_iter().map(load).filter(takes_part).collect()
 }
@@ -56,7 +57,7 @@ fn loads(context: &Context<'_>, cluster: &Cluster, weights: &[f32]) -> Vec<Load>
 fn perform(context: &Context<'_>, cluster: &mut Cluster, transfer: Transfer) -> Result<(), Fail> {
     let Transfer { from, to, slots } = transfer;
     log::plain(format!("Moving {slots} slots from {} to {}\n", cluster.nodes[from].place(), cluster.nodes[to].place()));
-    let moves = reshard::table(&[(from, &cluster.nodes[from].slots)], slots);
+    let moves = reshard::table(&[(from, &cluster.nodes[from].own.slots)], slots);
     if context.settings.simulate {
         log::plain("#".repeat(moves.len()));
     } else {

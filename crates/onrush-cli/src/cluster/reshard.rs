@@ -17,14 +17,15 @@ use crate::fail::Fail;
 /// When the cluster has problems, a node is gone or refuses, or nobody answers a question.
 pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let mut cluster = context.load()?;
-    sound(context, &mut cluster, Check::default(), "resharding").map_err(|error| told(&error))?;
+    let refusal = "*** Please fix your cluster problems before resharding";
+    sound(context, &mut cluster, Check::default(), refusal).map_err(told)?;
     let count = count(context)?;
     let to = receiver(context, &cluster)?;
     let from = sources(context, &cluster, to)?;
     log::plain(format!("\nReady to move {count} slots.\n  Source nodes:\n"));
     from.iter().for_each(|node| log::plain(cluster.nodes[*node].description(4)));
     log::plain(format!("  Destination node:\n{}", cluster.nodes[to].description(4)));
-    let sets: Vec<_> = from.iter().map(|node| (*node, &cluster.nodes[*node].slots)).collect();
+    let sets: Vec<_> = from.iter().map(|node| (*node, &cluster.nodes[*node].own.slots)).collect();
     let moves = reshard::table(&sets, count);
     show(&cluster, &moves);
     let question = "Do you want to proceed with the proposed reshard plan (yes/no)? ";
@@ -38,7 +39,7 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
 }
 
 fn show(cluster: &Cluster, moves: &[Move]) {
-    let line = |one: &Move| format!("    Moving slot {} from {}\n", one.slot, cluster.nodes[one.from].id);
+    let line = |one: &Move| format!("    Moving slot {} from {}\n", one.slot, cluster.nodes[one.from].own.id);
     log::plain(format!("  Resharding plan:\n{}", moves.iter().map(line).collect::<String>()));
 }
 

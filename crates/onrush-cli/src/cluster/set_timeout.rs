@@ -19,12 +19,10 @@ pub fn run(context: &Context<'_>) -> Result<(), Fail> {
     let address = context.address()?;
     let timeout_ms = leading_number(context.args[1].as_bytes());
     if timeout_ms < TIMEOUT_MS_MIN {
-        let refusal = Fail::new("Setting a node timeout of less than 100 milliseconds is a bad idea.");
-        return Err(told(&refusal));
+        return Err(told("Setting a node timeout of less than 100 milliseconds is a bad idea."));
     }
     if timeout_ms > TIMEOUT_MS_MAX {
-        let refusal = Fail::new(format!("A node timeout is at most {TIMEOUT_MS_MAX} milliseconds."));
-        return Err(told(&refusal));
+        return Err(told(format!("A node timeout is at most {TIMEOUT_MS_MAX} milliseconds.")));
     }
     let mut cluster = Cluster::load(context, &address)?;
     log::info(">>> Reconfiguring node timeout in every cluster node...\n");

@@ -25,7 +25,7 @@ pub struct Login {
 }
 
 /// What the command line says of a command on a cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The command's name and arguments.
     pub words: Vec<String>,
@@ -71,35 +71,18 @@ pub struct Settings {
     pub from_login: Login,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
+impl Settings {
+    /// What holds if no flag says otherwise.
+    pub fn new() -> Settings {
         Settings {
-            words: Vec::new(),
-            replicas: 0,
             yes: std::env::var("REDISCLI_CLUSTER_YES").is_ok_and(|value| value == "1"),
-            from: None,
-            to: None,
-            slots: 0,
             timeout_ms: MIGRATE_TIMEOUT_MS,
             pipeline: PIPELINE,
-            replace: false,
-            copy: false,
-            simulate: false,
-            use_empty_primaries: false,
             threshold: THRESHOLD,
-            weights: Vec::new(),
-            as_replica: false,
-            primary_id: None,
-            search_multiple_owners: false,
-            fix_with_unreachable: false,
-            only_primaries: false,
-            only_replicas: false,
-            from_login: Login::default(),
+            ..Settings::default()
         }
     }
-}
 
-impl Settings {
     /// Takes a flag that stands alone; whether it is known.
     pub fn take_flag(&mut self, flag: &str) -> bool {
         let set = match flag {
@@ -156,7 +139,7 @@ mod tests {
 
     #[test]
     fn numbers_out_of_bounds_are_brought_back() {
-        let mut settings = Settings::default();
+        let mut settings = Settings::new();
         for (flag, value) in [("cluster-pipeline", "-5"), ("cluster-replicas", "-1"), ("cluster-timeout", "x")] {
             assert!(settings.take(flag, value.as_bytes()).unwrap());
         }

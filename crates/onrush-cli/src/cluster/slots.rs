@@ -1,86 +1,30 @@
 //! Hash slots: sets of them, and the slot of a key.
 
+use std::collections::BTreeSet;
+
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
-const WORDS: usize = SLOTS as usize / 64;
 
 /// A set of slots.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SlotSet {
-    words: Box<[u64; WORDS]>,
+pub type SlotSet = BTreeSet<u16>;
+
+/// First and last of each run of slots.
+pub fn runs(set: &SlotSet) -> Vec<(u16, u16)> {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for slot in set.iter().copied() {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == slot => *last = slot,
+            _ => runs.push((slot, slot)),
+        }
+    }
+    runs
 }
 
-impl SlotSet {
-    /// Without any.
-    pub fn new() -> SlotSet {
-        SlotSet { words: Box::new([0; WORDS]) }
-    }
-
-    /// Those from `first` to `last`.
-    pub fn range(first: u16, last: u16) -> SlotSet {
-        let mut set = SlotSet::new();
-        (first..=last).for_each(|slot| set.insert(slot));
-        set
-    }
-
-    /// Adds a slot; slots that no cluster has are ignored.
-    pub fn insert(&mut self, slot: u16) {
-        if let Some(word) = self.words.get_mut(usize::from(slot / 64)) {
-            *word |= 1 << (slot % 64);
-        }
-    }
-
-    /// Removes a slot.
-    pub fn remove(&mut self, slot: u16) {
-        if let Some(word) = self.words.get_mut(usize::from(slot / 64)) {
-            *word &= !(1 << (slot % 64));
-        }
-    }
-
-    /// Whether it has the slot.
-    pub fn contains(&self, slot: u16) -> bool {
-        self.words.get(usize::from(slot / 64)).is_some_and(|word| word & (1 << (slot % 64)) != 0)
-    }
-
-    /// How many it has.
-    pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
-    }
-
-    /// The slots in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..SLOTS).filter(|slot| self.contains(*slot))
-    }
-
-    /// Adds all slots of another set.
-    pub fn add(&mut self, other: &SlotSet) {
-        self.words.iter_mut().zip(other.words.iter()).for_each(|(word, more)| *word |= more);
-    }
-
-    /// First and last of each run of slots.
-    pub fn runs(&self) -> Vec<(u16, u16)> {
-        let mut runs: Vec<(u16, u16)> = Vec::new();
-        for slot in self.iter() {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == slot => *last = slot,
-                _ => runs.push((slot, slot)),
-            }
-        }
-        runs
-    }
-
-    /// `[0-5460],[7000]`; nothing if it is empty.
-    pub fn shown(&self) -> String {
-        let shown = |(first, last): (u16, u16)| {
-            if first == last { format!("[{first}]") } else { format!("[{first}-{last}]") }
-        };
-        self.runs().into_iter().map(shown).collect::<Vec<_>>().join(",")
-    }
+/// `[0-5460],[7000]`; nothing if it is empty.
+pub fn shown(set: &SlotSet) -> String {
+    let shown =
+        |(first, last): (u16, u16)| if first == last { format!("[{first}]") } else { format!("[{first}-{last}]") };
+    runs(set).into_iter().map(shown).collect::<Vec<_>>().join(",")
 }
 
 /// The slot of a key: CRC-16/XMODEM of what stands between the first `{` and the next `}`, if it is not empty, else of
@@ -115,14 +59,10 @@ mod tests {
 
     #[test]
     fn a_set_shows_its_runs() {
-        let mut set = SlotSet::range(0, 2);
-        set.insert(5);
-        set.insert(16_383);
-        set.insert(16_384);
-        assert_eq!((set.shown().as_str(), set.len()), ("[0-2],[5],[16383]", 5));
-        set.remove(1);
-        assert_eq!(set.runs(), [(0, 0), (2, 2), (5, 5), (16_383, 16_383)]);
-        assert_eq!(SlotSet::new().shown(), "");
-        assert_eq!(SlotSet::range(0, SLOTS - 1).len(), usize::from(SLOTS));
+        let mut set = SlotSet::from([16_383, 0, 1, 5, 2]);
+        assert_eq!(shown(&set), "[0-2],[5],[16383]");
+        set.remove(&1);
+        assert_eq!(runs(&set), [(0, 0), (2, 2), (5, 5), (16_383, 16_383)]);
+        assert_eq!(shown(&SlotSet::new()), "");
     }
 }

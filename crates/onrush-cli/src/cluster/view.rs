@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::address::Address;
 use super::context::Context;
-use super::log;
+use super::log::{self, told};
 use super::node::Node;
 use super::nodes_text::{Line, signature};
 use crate::fail::Fail;
@@ -36,7 +36,7 @@ impl Cluster {
     /// When that node cannot be reached or is in no cluster.
     pub fn load(context: &Context<'_>, address: &Address) -> Result<Cluster, Fail> {
         let base = &context.options.target;
-        let mut first = Node::open(base, address).map_err(|error| unreachable(&error))?;
+        let mut first = Node::open(base, address).map_err(told)?;
         first.check_mode()?;
         let others = first.load()?;
         let mut cluster = Cluster { nodes: vec![first], unreachable_primaries: 0 };
@@ -52,8 +52,8 @@ impl Cluster {
 
     fn count_replicas(&mut self) {
         for index in 0..self.nodes.len() {
-            let Some(id) = self.nodes[index].replicates.clone() else { continue };
-            match self.nodes.iter_mut().find(|node| node.id == id) {
+            let Some(id) = self.nodes[index].own.replicates.clone() else { continue };
+            match self.nodes.iter_mut().find(|node| node.own.id == id) {
                 Some(primary) => primary.replicas_len += 1,
                 None => {
                     let place = self.nodes[index].place();
@@ -65,7 +65,7 @@ impl Cluster {
 
     /// The place of the node with this id.
     pub fn find(&self, id: &str) -> Option<usize> {
-        self.nodes.iter().position(|node| node.id.eq_ignore_ascii_case(id))
+        self.nodes.iter().position(|node| node.own.id.eq_ignore_ascii_case(id))
     }
 
     /// The places of the primaries.
@@ -179,10 +179,4 @@ fn reached(base: &Target, line: &Line) -> Option<Node> {
         Ok(node)
     };
     open().inspect_err(|error: &Fail| complain!("{error}")).ok()
-}
-
-/// Shows why there is no connection, where redis-cli shows it.
-fn unreachable(error: &Fail) -> Fail {
-    complain!("{error}");
-    Fail::silent()
 }

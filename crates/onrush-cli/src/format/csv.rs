@@ -2,6 +2,7 @@
 
 use onrush_resp::push_quoted;
 
+use super::separated;
 use crate::reply::Reply;
 
 /// Appends `reply` without the end of the line.
@@ -16,23 +17,11 @@ pub fn format(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Double(text) | Reply::BigNumber(text) => out.extend_from_slice(text),
         Reply::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Reply::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
-        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                format(out, item);
-            }
-        }
-        Reply::Map(pairs) => {
-            for (index, (key, value)) in pairs.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                format(out, key);
-                out.push(b',');
-                format(out, value);
-            }
-        }
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => separated(out, items, b",", format),
+        Reply::Map(pairs) => separated(out, pairs, b",", |out, (key, value)| {
+            format(out, key);
+            out.push(b',');
+            format(out, value);
+        }),
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use onrush_resp::push_quoted;
 
+use super::separated;
 use crate::reply::Reply;
 
 /// Appends `reply`; `ascii` writes strings in ASCII alone.
@@ -20,24 +21,16 @@ pub fn format(out: &mut Vec<u8>, reply: &Reply, ascii: bool) {
         Reply::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
             out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                format(out, item, ascii);
-            }
+            separated(out, items, b",", |out, item| format(out, item, ascii));
             out.push(b']');
         }
         Reply::Map(pairs) => {
             out.push(b'{');
-            for (index, (key, value)) in pairs.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
+            separated(out, pairs, b",", |out, (key, value)| {
                 name(out, key, ascii);
                 out.push(b':');
                 format(out, value, ascii);
-            }
+            });
             out.push(b'}');
         }
     }

@@ -5,15 +5,18 @@ mod json;
 mod raw;
 mod tty;
 
+pub use self::csv::format as csv;
+pub use self::raw::format as raw;
 use crate::args::Options;
 use crate::reply::Reply;
 
 /// How replies are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// For people: types, indices and quotes.
     Standard,
     /// The bytes alone.
+    #[default]
     Raw,
     /// Comma-separated values.
     Csv,
@@ -45,16 +48,14 @@ pub fn reply(reply: &Reply, options: &Options, plain: bool) -> Vec<u8> {
     out
 }
 
-/// A reply's bytes alone, with `delimiter` between the elements of lists.
-pub fn raw(reply: &Reply, delimiter: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    raw::format(&mut out, reply, delimiter);
-    out
-}
-
-/// Appends a reply as comma-separated values, without the end of the line.
-pub fn csv(out: &mut Vec<u8>, reply: &Reply) {
-    csv::format(out, reply);
+/// Appends each item, with `between` between them.
+fn separated<T>(out: &mut Vec<u8>, items: &[T], between: &[u8], append: impl Fn(&mut Vec<u8>, &T)) {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(between);
+        }
+        append(out, item);
+    }
 }
 
 /// A push message; invalidated keys have a short form for people.
@@ -63,11 +64,11 @@ pub fn push(message: &Reply, options: &Options) -> Vec<u8> {
         && kind.bytes() == Some(b"invalidate")
     {
         let mut out = b"-> invalidate: ".to_vec();
-        for (index, key) in keys.iter().enumerate() {
-            out.extend_from_slice(if index > 0 { b", '" } else { b"'" });
+        separated(&mut out, keys, b", ", |out, key| {
+            out.push(b'\'');
             out.extend_from_slice(key.bytes().unwrap_or_default());
             out.push(b'\'');
-        }
+        });
         out.push(b'\n');
         return out;
     }

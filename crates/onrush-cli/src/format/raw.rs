@@ -1,5 +1,6 @@
 //! Replies for scripts: the bytes and nothing else.
 
+use super::separated;
 use crate::reply::Reply;
 
 /// Appends `reply`, with `delimiter` between the elements of lists.
@@ -15,22 +16,12 @@ pub fn format(out: &mut Vec<u8>, reply: &Reply, delimiter: &[u8]) {
         Reply::Bool(value) => out.extend_from_slice(if *value { b"(true)" } else { b"(false)" }),
         Reply::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.extend_from_slice(delimiter);
-                }
-                format(out, item, delimiter);
-            }
+            separated(out, items, delimiter, |out, item| format(out, item, delimiter));
         }
-        Reply::Map(pairs) => {
-            for (index, (key, value)) in pairs.iter().enumerate() {
-                if index > 0 {
-                    out.extend_from_slice(delimiter);
-                }
-                format(out, key, delimiter);
-                out.push(b' ');
-                format(out, value, delimiter);
-            }
-        }
+        Reply::Map(pairs) => separated(out, pairs, delimiter, |out, (key, value)| {
+            format(out, key, delimiter);
+            out.push(b' ');
+            format(out, value, delimiter);
+        }),
     }
 }

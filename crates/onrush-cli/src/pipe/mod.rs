@@ -108,9 +108,7 @@ fn wait(
     progress: &Progress,
     socket: &Socket,
 ) -> Result<Outcome, Fail> {
-    if timeout.is_zero() {
-        return outcome.recv().map_err(|_| Fail::new("Error: the reading thread ended early"));
-    }
+    let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let (mut seen, mut since) = (progress.replies.load(Ordering::Relaxed), Instant::now());
     loop {
         match outcome.recv_timeout(timeout.saturating_sub(since.elapsed()).max(Duration::from_millis(1))) {
@@ -125,7 +123,7 @@ fn wait(
             socket.shut_down();
             let outcome = outcome.recv().map_err(|_| Fail::silent())?;
             let problem = format!("No replies for {} seconds: exiting.", timeout.as_secs_f64());
-            print(format!("errors: {}, replies: {}\n", outcome.errors + 1, outcome.replies).as_bytes());
+            print(format!("errors: {}, replies: {}\n", outcome.errors + 1, outcome.replies));
             return Ok(Outcome { problem: Some(problem), ..outcome });
         }
     }
@@ -143,7 +141,7 @@ fn report(outcome: &Outcome, bad_input: Option<Fail>) -> Result<(), Fail> {
         complain!("{fail}. Commands sent before it: {replies}, failed: {errors}.");
         return Err(Fail::silent());
     }
-    print(format!("Last reply received from server.\nerrors: {errors}, replies: {replies}\n").as_bytes());
+    print(format!("Last reply received from server.\nerrors: {errors}, replies: {replies}\n"));
     if *errors > 0 { Err(Fail::silent()) } else { Ok(()) }
 }
 
@@ -223,7 +221,7 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
     let protocol = |error: ReplyError| format!("Protocol error, {error}");
     let mut problem = scanner.feed(read_ahead, show).err().map(protocol);
     let mut len = 0;
-    while problem.is_none() && !scanner.finished() {
+    while problem.is_none() && !scanner.seen.finished {
         if len > 0 && len < SMALL_READ_LEN && !progress.all_sent.load(Ordering::Relaxed) {
             thread::sleep(READ_PAUSE);
         }
@@ -237,13 +235,13 @@ fn receive(mut socket: Socket, read_ahead: &[u8], tag: [u8; TAG_LEN], progress: 
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => problem = Some(format!("Error reading from the server: {}", system_message(&error))),
         }
-        progress.replies.store(scanner.replies(), Ordering::Relaxed);
+        progress.replies.store(scanner.seen.replies, Ordering::Relaxed);
     }
     if problem.is_some() {
         // The writing thread must not wait for a server that is gone.
         socket.shut_down();
     }
-    Outcome { replies: scanner.replies(), errors: scanner.errors(), problem }
+    Outcome { replies: scanner.seen.replies, errors: scanner.seen.errors, problem }
 }
 
 fn show_progress(progress: Arc<Progress>) -> thread::JoinHandle<()> {

@@ -10,15 +10,18 @@ const ERROR_LEN_MAX: usize = 1024;
 /// Counts the replies, without building them.
 pub struct Scanner {
     reader: ReplyReader,
-    seen: Seen,
+    pub seen: Seen,
 }
 
 /// What has been seen of the replies.
-struct Seen {
+pub struct Seen {
     tag: [u8; TAG_LEN],
-    replies: u64,
-    errors: u64,
-    finished: bool,
+    /// Replies so far, without pushes and the one with the tag.
+    pub replies: u64,
+    /// Errors among the replies.
+    pub errors: u64,
+    /// Whether the reply with the tag has come.
+    pub finished: bool,
     /// Aggregates that are open.
     depth: usize,
     /// Bytes to keep of the present string: it may be the tag, or is an error.
@@ -45,21 +48,6 @@ impl Scanner {
     /// When the bytes are not RESP.
     pub fn feed(&mut self, bytes: &[u8], on_error: impl FnMut(u64, &[u8])) -> Result<(), ReplyError> {
         self.reader.skim(bytes, &mut Listener { seen: &mut self.seen, on_error })
-    }
-
-    /// Replies so far, without pushes and the one with the tag.
-    pub fn replies(&self) -> u64 {
-        self.seen.replies
-    }
-
-    /// Errors among the replies.
-    pub fn errors(&self) -> u64 {
-        self.seen.errors
-    }
-
-    /// Whether the reply with the tag has come.
-    pub fn finished(&self) -> bool {
-        self.seen.finished
     }
 }
 
@@ -140,8 +128,8 @@ mod tests {
             let note = |at, text: &[u8]| errors.push((at, String::from_utf8_lossy(text).into_owned()));
             scanner.feed(part, note).unwrap();
         }
-        assert_eq!(scanner.errors(), errors.len() as u64);
-        (scanner.replies(), errors, scanner.finished())
+        assert_eq!(scanner.seen.errors, errors.len() as u64);
+        (scanner.seen.replies, errors, scanner.seen.finished)
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `pipeline` blocks: lines gathered, sent in one go, each reply shown with its time.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +72,7 @@ impl Batch {
         let name = words[0].to_ascii_lowercase();
         if UNFIT.contains(&name.as_slice()) {
             let name = String::from_utf8_lossy(&name).to_uppercase();
-            print(format!("{name} is not allowed in a pipeline block; run it alone.\n").as_bytes());
+            print(format!("{name} is not allowed in a pipeline block; run it alone.\n"));
             return;
         }
         self.commands.push(Repeated { words: words.to_vec(), times: repeat.unsigned_abs() });
@@ -100,11 +99,8 @@ impl Batch {
             let words = &commands[at].words;
             last = time;
             failed += u64::from(reply.error().is_some());
-            let mut head = format!("[{}] {:.3} ms  ", index + 1, time.as_secs_f64() * 1e3);
-            let _ = write!(head, "{}", shown(words));
-            print(head.as_bytes());
-            print(b"\n");
-            print(&format::reply(&reply, options, false));
+            print(format!("[{}] {:.3} ms  {}\n", index + 1, time.as_secs_f64() * 1e3, shown(words)));
+            print(format::reply(&reply, options, false));
             let name = words[0].to_ascii_lowercase();
             if matches!(name.as_slice(), b"multi" | b"exec" | b"discard" | b"auth") {
                 // Only the last reply of a repeated command decides the session's state.
@@ -116,7 +112,7 @@ impl Batch {
         for (name, at, reply) in noted {
             session.remember(&name, &commands[at].words, &reply);
         }
-        print(format!("{count} replies in {:.3} ms, {failed} errors\n", last.as_secs_f64() * 1e3).as_bytes());
+        print(format!("{count} replies in {:.3} ms, {failed} errors\n", last.as_secs_f64() * 1e3));
         Ok(())
     }
 }

@@ -35,11 +35,11 @@ impl LineHelper {
             Some(_) => {
                 let before = &line[..line.find(' ').map_or(0, |at| at + 1)];
                 let groups = self.docs.groups().into_iter().map(|group| format!("{before}@{group}"));
-                let commands = self.docs.commands().iter().map(|command| format!("{before}{}", command.name));
+                let commands = self.docs.commands.iter().map(|command| format!("{before}{}", command.name));
                 groups.chain(commands).collect()
             }
             None => {
-                let commands = self.docs.commands().iter().map(|command| command.name.clone());
+                let commands = self.docs.commands.iter().map(|command| command.name.clone());
                 commands.chain(OWN_COMMANDS.map(str::to_owned)).collect()
             }
         };
@@ -53,23 +53,10 @@ impl LineHelper {
             words.remove(0);
         }
         let (command, name_len) = self.docs.find(&words)?;
-        let ends_in_blank = line.ends_with(' ');
-        // A word being typed is still to come, unless it is the command's own name.
-        let mut typed = words.len() - name_len;
-        if !ends_in_blank && typed > 0 {
-            typed -= 1;
-            return hint(&command.syntax, typed + 1, ends_in_blank);
-        }
-        hint(&command.syntax, typed, ends_in_blank)
+        let left = skip_arguments(&command.syntax, words.len() - name_len);
+        let blank = if line.ends_with(' ') { "" } else { " " };
+        (!left.is_empty()).then(|| format!("{blank}{left}"))
     }
-}
-
-fn hint(syntax: &str, typed: usize, ends_in_blank: bool) -> Option<String> {
-    let left = skip_arguments(syntax, typed);
-    if left.is_empty() {
-        return None;
-    }
-    Some(if ends_in_blank { left.to_owned() } else { format!(" {left}") })
 }
 
 /// The syntax without its first arguments; what stands in brackets is one argument, and one that may be repeated stays.

@@ -6,6 +6,7 @@ mod history;
 mod terminal;
 
 use std::io::{BufRead, IsTerminal};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use onrush_resp::split_words;
@@ -24,13 +25,6 @@ pub struct Repl {
     session: Session,
     hints: bool,
     batch: Option<Batch>,
-}
-
-/// What to do after a line.
-#[derive(PartialEq)]
-enum Flow {
-    Next,
-    Leave,
 }
 
 /// Reads and runs commands up to the end of standard input.
@@ -62,21 +56,23 @@ impl Repl {
                 return Ok(());
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            if self.line(text) == Flow::Leave {
+            if self.line(text).is_break() {
                 return Ok(());
             }
         }
     }
 
-    /// Runs one line.
-    fn line(&mut self, line: &[u8]) -> Flow {
+    /// Runs one line, which may be the last.
+    fn line(&mut self, line: &[u8]) -> ControlFlow<()> {
         let Some(words) = split_words(line) else {
             print(b"Invalid argument(s)\n");
-            return Flow::Next;
+            return ControlFlow::Continue(());
         };
-        let Some(first) = words.first().map(|word| word.to_ascii_lowercase()) else { return Flow::Next };
+        let Some(first) = words.first().map(|word| word.to_ascii_lowercase()) else {
+            return ControlFlow::Continue(());
+        };
         match (first.as_slice(), words.len()) {
-            (b"quit" | b"exit", _) => return Flow::Leave,
+            (b"quit" | b"exit", _) => return ControlFlow::Break(()),
             ([b':', ..], _) => self.preference(&words, ""),
             (b"restart", _) => print(b"Use 'restart' only in Lua debugging mode.\n"),
             (b"connect", 3) => {
@@ -96,7 +92,7 @@ impl Repl {
             (b"drop", 1) if self.batch.is_some() => self.batch = None,
             _ => self.command(words),
         }
-        Flow::Next
+        ControlFlow::Continue(())
     }
 
     fn command(&mut self, words: Vec<Vec<u8>>) {
@@ -126,7 +122,7 @@ impl Repl {
             print(b"^C Cancelled; connecting anew.\n");
             self.connect();
         } else if took >= SLOW && self.session.options.output == Output::Standard {
-            print(format!("({:.2}s)\n", took.as_secs_f64()).as_bytes());
+            print(format!("({:.2}s)\n", took.as_secs_f64()));
         }
     }
 
@@ -139,11 +135,11 @@ impl Repl {
             [b":set", b"nohints"] => self.hints = false,
             [b":set", ..] => {
                 let name = words.get(1).map_or_else(String::new, |word| String::from_utf8_lossy(word).into_owned());
-                print(format!("{place}unknown redis-cli preference '{name}'\n").as_bytes());
+                print(format!("{place}unknown redis-cli preference '{name}'\n"));
             }
             _ => {
                 let name = String::from_utf8_lossy(&words[0]);
-                print(format!("{place}unknown redis-cli internal command '{name}'\n").as_bytes());
+                print(format!("{place}unknown redis-cli internal command '{name}'\n"));
             }
         }
     }

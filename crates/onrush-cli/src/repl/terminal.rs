@@ -12,9 +12,9 @@ use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
 
+use super::Repl;
 use super::helper::LineHelper;
 use super::history::{HistoryFile, dot_file, is_secret};
-use super::{Flow, Repl};
 use crate::docs::Docs;
 use crate::fail::Fail;
 use crate::format::Output;
@@ -49,7 +49,7 @@ pub fn run(mut repl: Repl) -> Result<(), Fail> {
                 let line = line.trim_end_matches(['\r', '\n']);
                 remember(&mut editor, &history, line);
                 let place = repl.session.options.target.to_string();
-                if repl.line(line.as_bytes()) == Flow::Leave {
+                if repl.line(line.as_bytes()).is_break() {
                     return Ok(());
                 }
                 if repl.session.options.target.to_string() != place {

@@ -31,7 +31,7 @@ impl Thread<'_> {
             None => Err(self.explain(Error::Reply { at: String::new(), text }, index)),
             Some(Next::Stay) => Ok(Next::Stay),
             Some(Next::Reconnect) => {
-                self.lost += self.conns[index].pending_since(self.warm_ns);
+                self.incidents.lost += self.conns[index].pending_since(self.warm_ns);
                 self.move_away(index)?;
                 Ok(Next::Reconnect)
             }
@@ -42,7 +42,7 @@ impl Thread<'_> {
     fn move_away(&mut self, index: usize) -> Result<(), Error> {
         let target = self.place(index).target.clone();
         if let Some(address) = (target.host.as_str(), target.port).to_socket_addrs()?.next() {
-            self.conns[index].set_address(address);
+            self.conns[index].address = Some(address);
         }
         Ok(())
     }
@@ -50,10 +50,10 @@ impl Thread<'_> {
     /// Begins to make a connection again.
     pub(super) fn reopen(&mut self, index: usize) -> Result<(), Error> {
         let target = self.place(index).target.clone();
-        let socket = Socket::begin(&target, self.conns[index].address())?;
+        let socket = Socket::begin(&target, self.conns[index].address)?;
         let conn = &mut self.conns[index];
         conn.reopen(socket, net::greeting(self.options, &target));
-        Ok(conn.register(self.poll.registry(), Token(index))?)
+        Ok(conn.socket.register(self.poll.registry(), Token(index))?)
     }
 
     /// Keeps an error of a connection that will be made again from ending the run.
@@ -86,8 +86,8 @@ impl Thread<'_> {
         let now = self.shared.elapsed_ns();
         let conn = &mut self.conns[index];
         if conn.stage == Stage::Ready {
-            self.broken += 1;
-            self.lost += conn.pending_since(self.warm_ns);
+            self.incidents.broken += 1;
+            self.incidents.lost += conn.pending_since(self.warm_ns);
             conn.forget();
         }
         let failed_at = *conn.failed_at_ns.get_or_insert(now);

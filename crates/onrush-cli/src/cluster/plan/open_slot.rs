@@ -66,7 +66,8 @@ pub fn decide(facts: &Facts) -> Repair {
     }
 }
 
-fn others(nodes: &[usize], but: usize) -> Vec<usize> {
+/// These nodes but for one.
+pub fn others(nodes: &[usize], but: usize) -> Vec<usize> {
     nodes.iter().copied().filter(|node| *node != but).collect()
 }
 

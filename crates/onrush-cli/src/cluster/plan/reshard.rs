@@ -22,7 +22,7 @@ pub fn table(sources: &[(usize, &SlotSet)], count: usize) -> Vec<Move> {
         let exact = count as f64 / total.max(1) as f64 * slots.len() as f64;
         let share = if place == 0 { exact.ceil() } else { exact.floor() } as usize;
         let share = share.min(count - moves.len());
-        moves.extend(slots.iter().take(share).map(|slot| Move { slot, from }));
+        moves.extend(slots.iter().take(share).map(|slot| Move { slot: *slot, from }));
     }
     moves
 }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn each_source_gives_its_share() {
-        let (large, small) = (SlotSet::range(100, 199), SlotSet::range(0, 49));
+        let (large, small) = (SlotSet::from_iter(100..=199), SlotSet::from_iter(0..=49));
         let moves = table(&[(7, &small), (8, &large)], 31);
         assert_eq!(moves.iter().filter(|one| one.from == 8).count(), 21);
         assert_eq!(moves.iter().filter(|one| one.from == 7).count(), 10);
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn no_more_is_moved_than_there_is() {
-        let one = SlotSet::range(3, 4);
+        let one = SlotSet::from([3, 4]);
         assert_eq!(table(&[(0, &one)], 10).len(), 2);
         assert!(table(&[(0, &SlotSet::new())], 10).is_empty());
         assert!(table(&[], 10).is_empty());
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn one_slot_comes_from_the_largest() {
-        let sets = [SlotSet::range(0, 5_460), SlotSet::range(5_461, 10_922), SlotSet::range(10_923, 16_383)];
+        let sets = [0..=5_460, 5_461..=10_922, 10_923..=16_383].map(SlotSet::from_iter);
         let sources: Vec<_> = sets.iter().enumerate().collect();
         assert_eq!(table(&sources, 1), [Move { slot: 5_461, from: 1 }]);
     }
