@@ -2,7 +2,6 @@
 
 mod access_clock;
 mod aggregates;
-mod busy_scripts;
 mod cases;
 mod command_table;
 mod conditions;
@@ -11,17 +10,13 @@ mod crafted;
 mod differential;
 mod digest;
 mod docs;
-mod endless_scripts;
 mod group_readers;
 mod hash_backlog;
-mod hostile_scripts;
 mod hotkeys;
 mod increx;
 mod list_encodings;
 mod options;
-mod script_api;
-mod script_keys;
-mod scripts_in_transactions;
+mod scripts;
 mod set_order;
 mod stream_producers;
 mod transactions;

@@ -7,7 +7,7 @@ use super::nodes::{Ix, MYSELF, Node, Nodes};
 use super::options::Options;
 use super::random::Random;
 use super::receive::EPOCH_MAX;
-use super::vote::Predecessor;
+use super::takeover::vote::Predecessor;
 use crate::node::{Address, Flags, NodeId};
 use crate::nodes_conf::{Move, NodeLine, NodesConf};
 

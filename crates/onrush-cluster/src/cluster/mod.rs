@@ -12,35 +12,29 @@
 pub mod actions;
 pub mod commands;
 mod conf;
-mod election;
-mod epochs;
 mod extensions;
-mod failover;
-mod failure;
 mod gossip;
 mod handshake;
 mod header;
 mod links;
-mod migration;
 mod nodes;
 pub mod options;
 mod ownership;
 mod publish;
 mod random;
 mod receive;
-mod roles;
 mod rounds;
 mod sending;
 mod slot_commands;
 mod state;
 mod stats;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tick;
 pub mod told;
 pub mod view;
-mod vote;
 mod whole_slots;
 
 pub use actions::{Action, Host, Level, LinkId, Now, PrimaryLink};
@@ -51,6 +45,7 @@ pub use whole_slots::epoch_in;
 
 use crate::node::{Address, Flags, NodeId};
 use nodes::{MYSELF, Node, Nodes};
+use takeover::{election, failover, roles, vote};
 use view::Role;
 
 /// What one node knows of its cluster.

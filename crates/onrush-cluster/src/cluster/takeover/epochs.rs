@@ -1,15 +1,15 @@
 //! Epochs: whose claim to a slot is the newest.
 
-use super::Cluster;
-use super::nodes::{Ix, MYSELF};
-use super::receive::{EPOCH_MAX, EPOCH_TAKEN_MAX};
+use crate::cluster::Cluster;
+use crate::cluster::nodes::{Ix, MYSELF};
+use crate::cluster::receive::{EPOCH_MAX, EPOCH_TAKEN_MAX};
 use crate::message::{Body, Header};
 use crate::node::NodeId;
 use crate::slots::SlotSet;
 
 impl Cluster {
     /// Goes to an epoch that a message tells, or so far as one message may bring this node.
-    pub(super) fn approach(&mut self, told: u64) {
+    pub(in crate::cluster) fn approach(&mut self, told: u64) {
         let epoch = told.min(self.reach());
         if epoch > self.current_epoch {
             self.current_epoch = epoch;
@@ -19,18 +19,18 @@ impl Cluster {
     }
 
     /// The highest epoch that one message may bring this node to.
-    pub(super) fn reach(&self) -> u64 {
+    pub(in crate::cluster) fn reach(&self) -> u64 {
         EPOCH_TAKEN_MAX.max(self.current_epoch.saturating_add(1)).min(EPOCH_MAX)
     }
 
     /// Whether this node is at the epochs that a message tells. What the message says of slots and elections counts only then:
     /// an epoch above this node's own would be the higher one in each comparison, and go on to others.
-    pub(super) fn has_reached(&self, header: &Header) -> bool {
+    pub(in crate::cluster) fn has_reached(&self, header: &Header) -> bool {
         header.current_epoch.max(header.config_epoch) <= self.current_epoch
     }
 
     /// What a node says of its slots, or of its primary's. O(slots) only if that is something new.
-    pub(super) fn hear_slots(&mut self, ix: Ix, header: &Header) {
+    pub(in crate::cluster) fn hear_slots(&mut self, ix: Ix, header: &Header) {
         let sender = &self.nodes[ix];
         let Some(owner) = header.primary.map_or(Some(ix), |id| self.find(id)) else { return };
         let is_news = self.nodes[owner].slots != header.slots;
@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     /// Another node says whose some slots are.
-    pub(super) fn hear_update(&mut self, id: NodeId, epoch: u64, slots: &SlotSet) {
+    pub(in crate::cluster) fn hear_update(&mut self, id: NodeId, epoch: u64, slots: &SlotSet) {
         let Some(ix) = self.find(id).filter(|ix| *ix != MYSELF) else { return };
         // The sender tells its own epoch in the header, and that is not below any that it has heard of.
         if epoch > self.current_epoch.max(EPOCH_TAKEN_MAX) {
@@ -97,7 +97,7 @@ impl Cluster {
 
     /// This node takes a new epoch without asking anybody. `None`: there is none above [`EPOCH_MAX`], which only a file that
     /// was written by hand gets to.
-    pub(super) fn take_epoch(&mut self) -> Option<u64> {
+    pub(in crate::cluster) fn take_epoch(&mut self) -> Option<u64> {
         if self.current_epoch >= EPOCH_MAX {
             self.warning("There is no higher configEpoch");
             return None;
@@ -109,7 +109,7 @@ impl Cluster {
     }
 
     /// The same, unless its epoch is the highest that there is. Returns a new one.
-    pub(super) fn bump_config_epoch(&mut self) -> Option<u64> {
+    pub(in crate::cluster) fn bump_config_epoch(&mut self) -> Option<u64> {
         let others = self.nodes.iter().map(|(_, node)| node.config_epoch).max().unwrap_or(0);
         let highest = others.max(self.current_epoch);
         let own = self.nodes[MYSELF].config_epoch;

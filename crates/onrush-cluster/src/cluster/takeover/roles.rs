@@ -1,15 +1,15 @@
 //! Who is a primary, and who follows whom.
 
-use super::Cluster;
-use super::actions::Action;
-use super::nodes::{Ix, MYSELF};
 use super::vote::Predecessor;
+use crate::cluster::Cluster;
+use crate::cluster::actions::Action;
+use crate::cluster::nodes::{Ix, MYSELF};
 use crate::message::Header;
 use crate::node::{Flags, NodeId};
 
 /// What the server replicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(in crate::cluster) struct Followed {
     node: NodeId,
     ip: String,
     port: u16,
@@ -18,14 +18,14 @@ pub(super) struct Followed {
 
 impl Cluster {
     /// What a node says of its role.
-    pub(super) fn hear_role(&mut self, ix: Ix, header: &Header) {
+    pub(in crate::cluster) fn hear_role(&mut self, ix: Ix, header: &Header) {
         match header.primary {
             None => self.make_primary(ix),
             Some(primary) => self.make_replica(ix, primary),
         }
     }
 
-    pub(super) fn make_replica(&mut self, ix: Ix, primary: NodeId) {
+    pub(in crate::cluster) fn make_replica(&mut self, ix: Ix, primary: NodeId) {
         if self.nodes[ix].is_primary() {
             self.orphan_all(ix, primary);
             let node = &mut self.nodes[ix];
@@ -44,7 +44,7 @@ impl Cluster {
     }
 
     /// Slots that were on their way to a node go to the one that has taken its place.
-    pub(super) fn follow_target(&mut self, before: Ix, now: Ix) {
+    pub(in crate::cluster) fn follow_target(&mut self, before: Ix, now: Ix) {
         let (before, now) = (self.nodes[before].id, self.nodes[now].id);
         if now != self.nodes[MYSELF].id {
             self.slots.migrating.values_mut().filter(|target| **target == before).for_each(|target| *target = now);
@@ -53,7 +53,7 @@ impl Cluster {
     }
 
     /// A node is a primary from now on, without slots so far.
-    pub(super) fn make_primary(&mut self, ix: Ix) {
+    pub(in crate::cluster) fn make_primary(&mut self, ix: Ix) {
         if self.nodes[ix].is_primary() {
             return;
         }
@@ -90,7 +90,7 @@ impl Cluster {
     }
 
     /// This node follows another one from now on.
-    pub(super) fn set_my_primary(&mut self, ix: Ix) {
+    pub(in crate::cluster) fn set_my_primary(&mut self, ix: Ix) {
         if ix == MYSELF || self.nodes[MYSELF].primary == Some(self.nodes[ix].id) {
             return;
         }
@@ -110,7 +110,7 @@ impl Cluster {
     }
 
     /// If this node's primary has become a replica, this node follows the same primary.
-    pub(super) fn leave_chain(&mut self) {
+    pub(in crate::cluster) fn leave_chain(&mut self) {
         let Some(followed) = self.primary_ix().map(|ix| &self.nodes[ix]).filter(|node| node.is_replica()) else {
             return;
         };
@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// Has the server follow whom this node follows.
-    pub(super) fn role_action(&mut self) -> Option<Action> {
+    pub(in crate::cluster) fn role_action(&mut self) -> Option<Action> {
         let wanted = self.wanted_role();
         // Without an address there is nothing to connect to; what was told stays.
         let is_unknown = wanted.is_none() && self.nodes[MYSELF].is_replica();

@@ -1,38 +1,38 @@
 //! Votes: a primary with slots lets a replica of a failed primary take over.
 
-use super::Cluster;
-use super::commands::refuse_if;
-use super::nodes::{Ix, MYSELF};
+use crate::cluster::Cluster;
+use crate::cluster::commands::refuse_if;
+use crate::cluster::nodes::{Ix, MYSELF};
 use crate::message::{Body, Header, MessageFlags};
 use crate::node::{Flags, NodeId};
 
 /// After a vote a primary does not vote for another replica of the same shard for so many node timeouts.
-pub(super) const VOTE_TIMEOUTS: u64 = 2;
+pub(in crate::cluster) const VOTE_TIMEOUTS: u64 = 2;
 
 /// What keeps a primary from voting while another node may vote for its shard.
 #[derive(Default)]
-pub(super) struct Predecessor {
+pub(in crate::cluster) struct Predecessor {
     /// The primary whose place this one has taken, and when, until that one has said that it votes no more for this shard.
-    pub(super) node: Option<(NodeId, u64)>,
+    pub(in crate::cluster) node: Option<(NodeId, u64)>,
     /// The latest request of a replica that waits for that.
     request: Option<Box<Header>>,
 }
 
 impl Predecessor {
     /// Its place is taken now.
-    pub(super) fn of(node: Option<NodeId>, now_ms: u64) -> Self {
+    pub(in crate::cluster) fn of(node: Option<NodeId>, now_ms: u64) -> Self {
         Self { node: node.map(|id| (id, now_ms)), request: None }
     }
 
     /// A node is known no more.
-    pub(super) fn forget(&mut self, id: NodeId) {
+    pub(in crate::cluster) fn forget(&mut self, id: NodeId) {
         self.node.take_if(|(predecessor, _)| *predecessor == id);
     }
 }
 
 impl Cluster {
     /// A replica wants to take over.
-    pub(super) fn hear_request(&mut self, sender: Ix, header: &Header) {
+    pub(in crate::cluster) fn hear_request(&mut self, sender: Ix, header: &Header) {
         // Others may vote in it, whatever this node does.
         self.asked_epoch = self.asked_epoch.max(header.current_epoch);
         if !self.nodes[MYSELF].is_voter() {
@@ -52,7 +52,7 @@ impl Cluster {
     }
 
     /// Votes for the replica that has waited for it, if it may by now.
-    pub(super) fn vote_late(&mut self) {
+    pub(in crate::cluster) fn vote_late(&mut self) {
         if self.predecessor.request.is_none() || self.may_predecessor_vote() {
             return;
         }
@@ -76,7 +76,7 @@ impl Cluster {
     /// The primary whose place this one has taken votes until it hears of that: the shard must not vote twice in an epoch. So
     /// this one votes when that one has said that it is no primary with slots any more, or only of others, for which it has a
     /// vote of its own; and in later epochs than that one may have voted in.
-    pub(super) fn hear_predecessor(&mut self, header: &Header) {
+    pub(in crate::cluster) fn hear_predecessor(&mut self, header: &Header) {
         if self.predecessor.node.is_none_or(|(id, _)| id != header.sender) {
             return;
         }

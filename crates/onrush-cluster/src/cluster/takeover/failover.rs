@@ -3,9 +3,9 @@
 //! The replica asks its primary, which holds its clients and tells its offset. When the replica has all of it, it asks for
 //! votes that are given though the primary has not failed.
 
-use super::Cluster;
-use super::actions::{Action, Host};
-use super::nodes::{Ix, MYSELF};
+use crate::cluster::Cluster;
+use crate::cluster::actions::{Action, Host};
+use crate::cluster::nodes::{Ix, MYSELF};
 use crate::message::{Body, Greeting, Header, MessageFlags};
 
 /// A manual fail-over ends after so long.
@@ -16,23 +16,23 @@ const PAUSE_TIMES: u64 = 2;
 
 /// A manual fail-over under way.
 #[derive(Default)]
-pub(super) struct Manual {
+pub(in crate::cluster) struct Manual {
     end_ms: Option<u64>,
     /// At a primary: the replica that takes over.
-    pub(super) replica: Option<Ix>,
+    pub(in crate::cluster) replica: Option<Ix>,
     /// At a primary: until when its clients are to be held.
-    pub(super) pause_until_ms: Option<u64>,
+    pub(in crate::cluster) pause_until_ms: Option<u64>,
     /// At a primary: its clients are held, so that its offset stays.
-    pub(super) is_paused: bool,
+    pub(in crate::cluster) is_paused: bool,
     /// At a replica: how far it has to come.
     wanted_offset: Option<u64>,
     /// At a replica: it may ask for votes.
-    pub(super) can_start: bool,
+    pub(in crate::cluster) can_start: bool,
 }
 
 impl Cluster {
     /// CLUSTER FAILOVER, at a replica.
-    pub(super) fn start_manual_failover(&mut self, primary: Option<Ix>) {
+    pub(in crate::cluster) fn start_manual_failover(&mut self, primary: Option<Ix>) {
         self.reset_manual_failover();
         self.election.forget();
         self.manual.end_ms = Some(self.now.mono_ms + TIMEOUT_MS);
@@ -43,7 +43,7 @@ impl Cluster {
     }
 
     /// A replica asks this node, its primary, to hold its clients.
-    pub(super) fn hear_manual_failover(&mut self, sender: Ix) {
+    pub(in crate::cluster) fn hear_manual_failover(&mut self, sender: Ix) {
         let myself = &self.nodes[MYSELF];
         if !myself.is_primary() || !self.nodes[sender].is_replica_of(myself.id) {
             return;
@@ -60,14 +60,14 @@ impl Cluster {
     }
 
     /// Tells the replica the offset that it has to come to, now that no client can move it.
-    pub(super) fn tell_paused_offset(&mut self) {
+    pub(in crate::cluster) fn tell_paused_offset(&mut self) {
         if let Some(ix) = self.manual.replica {
             self.send_greeting(ix, Greeting::Ping);
         }
     }
 
     /// What a header says of a manual fail-over: how far this node, a replica, has to come.
-    pub(super) fn hear_paused_offset(&mut self, sender: Ix, header: &Header) {
+    pub(in crate::cluster) fn hear_paused_offset(&mut self, sender: Ix, header: &Header) {
         let is_paused = header.message_flags.contains(MessageFlags::PAUSED);
         let waits = self.manual.end_ms.is_some() && self.manual.replica.is_none();
         if is_paused && waits && self.nodes[MYSELF].primary == Some(self.nodes[sender].id) {
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// Goes on with a fail-over, manual or not, as far as it can.
-    pub(super) fn advance_failover(&mut self, host: &dyn Host) {
+    pub(in crate::cluster) fn advance_failover(&mut self, host: &dyn Host) {
         if self.nodes[MYSELF].is_primary() {
             return;
         }
@@ -92,7 +92,7 @@ impl Cluster {
         self.advance_election(host);
     }
 
-    pub(super) fn check_manual_timeout(&mut self) {
+    pub(in crate::cluster) fn check_manual_timeout(&mut self) {
         if self.manual.end_ms.is_some_and(|end_ms| end_ms < self.now.mono_ms) {
             self.warning("Manual failover timed out.");
             self.reset_manual_failover();
@@ -100,7 +100,7 @@ impl Cluster {
     }
 
     /// Ends a manual fail-over. A primary lets its clients go on.
-    pub(super) fn reset_manual_failover(&mut self) {
+    pub(in crate::cluster) fn reset_manual_failover(&mut self) {
         if std::mem::take(&mut self.manual).replica.is_some() {
             self.queue.push(Action::Unpause);
             // Replicas were told nothing meanwhile.

@@ -9,7 +9,7 @@ use onrush_tests::argv;
 use onrush_tests::port::Port;
 use onrush_tests::server::Server;
 
-const DASHBOARD: &str = include_str!("../../../contrib/grafana-dashboard.json");
+const DASHBOARD: &str = include_str!("../../../../contrib/grafana-dashboard.json");
 
 fn start(port: u16) -> Server {
     Server::start_onrush(&["--metrics-port", &port.to_string(), "--workers", "2"])

@@ -1,7 +1,7 @@
 //! Replica migration: a primary that has lost its last replica gets one from a primary that has most.
 
-use super::Cluster;
-use super::nodes::{Ix, MYSELF, Node};
+use crate::cluster::Cluster;
+use crate::cluster::nodes::{Ix, MYSELF, Node};
 use crate::node::Flags;
 
 /// How long a primary must have no replica before one migrates to it.
@@ -12,7 +12,7 @@ const DONOR_REPLICAS_MIN: usize = 2;
 
 impl Cluster {
     /// Notes which primaries have no replica, and has this replica go to one of them if it is its turn. O(nodes).
-    pub(super) fn migrate_replica(&mut self) {
+    pub(in crate::cluster) fn migrate_replica(&mut self) {
         if self.nodes[MYSELF].is_primary() {
             return;
         }

@@ -1,7 +1,7 @@
 //! Nodes that do not answer: what this node thinks, what others report, what a majority decides.
 
-use super::Cluster;
-use super::nodes::{Ix, MYSELF, Node, Report};
+use crate::cluster::Cluster;
+use crate::cluster::nodes::{Ix, MYSELF, Node, Report};
 use crate::message::{Body, MessageFlags};
 use crate::node::{Flags, NodeId};
 
@@ -13,7 +13,7 @@ const UNDO_TIMEOUTS: u64 = 2;
 
 impl Cluster {
     /// A primary says whether another node answers it.
-    pub(super) fn hear_report(&mut self, sender: Ix, ix: Ix, is_silent: bool) {
+    pub(in crate::cluster) fn hear_report(&mut self, sender: Ix, ix: Ix, is_silent: bool) {
         let by = self.nodes[sender].id;
         if !is_silent {
             self.nodes[ix].reports.retain(|report| report.by != by);
@@ -29,7 +29,7 @@ impl Cluster {
     }
 
     /// How many reports there are of a node that hold. Forgets the others.
-    pub(super) fn failure_reports(&mut self, ix: Ix) -> usize {
+    pub(in crate::cluster) fn failure_reports(&mut self, ix: Ix) -> usize {
         let (now_ms, holds_ms) = (self.now.mono_ms, self.report_holds_ms());
         let reports = &mut self.nodes[ix].reports;
         reports.retain(|report| now_ms - report.at_ms <= holds_ms);
@@ -37,7 +37,7 @@ impl Cluster {
     }
 
     /// The same, of a node as it is.
-    pub(super) fn count_reports(&self, node: &Node, now_ms: u64) -> usize {
+    pub(in crate::cluster) fn count_reports(&self, node: &Node, now_ms: u64) -> usize {
         let holds_ms = self.report_holds_ms();
         node.reports.iter().filter(|report| now_ms.saturating_sub(report.at_ms) <= holds_ms).count()
     }
@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     /// A node that does not answer this one has failed if a majority of the primaries with slots says the same.
-    pub(super) fn decide_failure(&mut self, ix: Ix) {
+    pub(in crate::cluster) fn decide_failure(&mut self, ix: Ix) {
         let is_suspect = self.nodes[ix].has(Flags::MAYBE_FAILED) && !self.nodes[ix].has(Flags::FAILED);
         if !is_suspect {
             return;
@@ -73,7 +73,7 @@ impl Cluster {
     }
 
     /// Another node says that a majority takes a node for failed.
-    pub(super) fn hear_fail(&mut self, sender: Ix, id: NodeId) {
+    pub(in crate::cluster) fn hear_fail(&mut self, sender: Ix, id: NodeId) {
         let Some(ix) = self.find(id).filter(|ix| !self.nodes[*ix].has(Flags::FAILED | Flags::MYSELF)) else { return };
         let (from, about) = (self.nodes[sender].label(), self.nodes[ix].label());
         self.notice(format!("FAIL message received from {from} about {about}"));
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// A node that has failed answers.
-    pub(super) fn clear_failure(&mut self, ix: Ix) {
+    pub(in crate::cluster) fn clear_failure(&mut self, ix: Ix) {
         let node = &self.nodes[ix];
         let label = node.label();
         let silent_ms = self.now.mono_ms - node.failed_ms;

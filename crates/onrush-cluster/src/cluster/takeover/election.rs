@@ -1,10 +1,10 @@
 //! Elections: a replica takes the place of its primary.
 
-use super::Cluster;
-use super::actions::Host;
-use super::nodes::{Ix, MYSELF};
-use super::receive::EPOCH_MAX;
 use super::vote::Predecessor;
+use crate::cluster::Cluster;
+use crate::cluster::actions::Host;
+use crate::cluster::nodes::{Ix, MYSELF};
+use crate::cluster::receive::EPOCH_MAX;
 use crate::message::{Body, Header, MessageFlags};
 use crate::node::{Flags, NodeId};
 
@@ -48,7 +48,7 @@ impl Reason {
 
 /// This node's last election.
 #[derive(Default)]
-pub(super) struct Election {
+pub(in crate::cluster) struct Election {
     /// When it asks, or has asked, for votes.
     at_ms: Option<u64>,
     is_sent: bool,
@@ -59,14 +59,14 @@ pub(super) struct Election {
 }
 
 impl Election {
-    pub(super) fn forget(&mut self) {
+    pub(in crate::cluster) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Cluster {
     /// Goes on with an election as far as it can. O(1) while the primary is there.
-    pub(super) fn advance_election(&mut self, host: &dyn Host) {
+    pub(in crate::cluster) fn advance_election(&mut self, host: &dyn Host) {
         let Some(primary) = self.primary_ix() else { return };
         let is_manual = self.manual.can_start;
         let node = &self.nodes[primary];
@@ -166,7 +166,7 @@ impl Cluster {
     }
 
     /// A vote has come. Each primary with slots has one.
-    pub(super) fn hear_vote(&mut self, sender: Ix, header: &Header) {
+    pub(in crate::cluster) fn hear_vote(&mut self, sender: Ix, header: &Header) {
         let node = &self.nodes[sender];
         let counts = self.election.is_sent && node.is_voter() && header.current_epoch >= self.election.epoch;
         if counts && !self.election.voters.contains(&node.id) {
@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     /// Takes the place of its primary, and tells it to all.
-    pub(super) fn replace_primary(&mut self) {
+    pub(in crate::cluster) fn replace_primary(&mut self) {
         let (slots, told) = (self.slots_of_shard(), self.told().cloned());
         self.predecessor = Predecessor::of(self.nodes[MYSELF].primary, self.now.mono_ms);
         self.make_primary(MYSELF);
