@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from ports import free_port
 BINARY = os.environ.get(
     "ONRUSH_SERVER_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-server")
 )
+
+# A test file may take what another one has, whichever of them pytest reads first.
+sys.path += [str(Path(__file__).resolve().parent / room) for room in ("benchmark", "cli", "cluster", "project", "tls")]
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "nightly: needs what is too large to be installed for each run")

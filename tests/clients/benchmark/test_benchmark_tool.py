@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 TOOL = os.environ.get(
-    "ONRUSH_BENCHMARK_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-benchmark")
+    "ONRUSH_BENCHMARK_BIN", str(Path(__file__).resolve().parents[3] / "target" / "release" / "onrush-benchmark")
 )
 
 

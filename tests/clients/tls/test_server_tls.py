@@ -13,7 +13,7 @@ from conftest import Server
 from ports import free_port
 from test_matrix import CLIENTS, NEEDS, PLAIN, commands  # noqa: F401
 
-RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
+RELEASE = Path(__file__).resolve().parents[3] / "target" / "release"
 CLI = os.environ.get("ONRUSH_CLI_BIN", str(RELEASE / "onrush-cli"))
 TOOL = os.environ.get("ONRUSH_BENCHMARK_BIN", str(RELEASE / "onrush-benchmark"))
 ENCRYPTED = ["redis-py", "ioredis", "redis-rb", "go-redis", "rueidis", "Jedis"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import BINARY
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ["onrush-server", "onrush-cli", "onrush-benchmark", "onrush-check"]
 
 

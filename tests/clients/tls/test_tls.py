@@ -17,7 +17,7 @@ import certificates
 import pytest
 from ports import free_port
 
-RELEASE = Path(__file__).resolve().parents[2] / "target" / "release"
+RELEASE = Path(__file__).resolve().parents[3] / "target" / "release"
 CLI = os.environ.get("ONRUSH_CLI_BIN", str(RELEASE / "onrush-cli"))
 TOOL = os.environ.get("ONRUSH_BENCHMARK_BIN", str(RELEASE / "onrush-benchmark"))
 SERVER = os.environ.get("ONRUSH_SERVER_BIN", str(RELEASE / "onrush-server"))

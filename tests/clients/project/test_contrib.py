@@ -15,7 +15,7 @@ import pytest
 from conftest import BINARY
 from ports import free_port
 
-UNIT = Path(__file__).resolve().parents[2] / "contrib" / "onrush.service"
+UNIT = Path(__file__).resolve().parents[3] / "contrib" / "onrush.service"
 PROGRAM = "/usr/local/bin/onrush-server"
 
 

@@ -17,7 +17,7 @@ from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import RedisError
 from test_cli_cluster import ORACLE, PATIENCE, SERVER, Node, empty_keyspace, settled  # noqa: F401
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NEWER = os.environ.get("REDIS_NEWER_SERVER_BIN", str(ROOT / "target" / "oracle" / "redis-server"))
 HOSTS = [f"{age}-{number}" for age in ("old", "new") for number in range(1, 7)]
 

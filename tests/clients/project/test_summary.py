@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test-summary.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test-summary.py"
 CASE = '<testcase classname="tests.clients.{module}" name="{name}">{inside}</testcase>'
 SKIP = '<skipped message="go is not installed"/>'
 
@@ -29,8 +29,8 @@ def test_parts_that_ran_are_counted_and_skipped_tests_named(tmp_path):
     cases = [
         CASE.format(module="test_matrix", name="test_part[a]", inside=""),
         CASE.format(module="test_matrix", name="test_part[b]", inside=SKIP),
-        CASE.format(module="test_cluster_matrix", name="test_part[c]", inside=""),
-        CASE.format(module="test_tls", name="test_d", inside=""),
+        CASE.format(module="cluster.test_cluster_matrix", name="test_part[c]", inside=""),
+        CASE.format(module="tls.test_tls", name="test_d", inside=""),
     ]
     done = summary(tmp_path, cases, "ok 1 - one\nok 2 - two # SKIP no chromium\n", "digests: a redis-server\n")
     assert done.returncode == 0

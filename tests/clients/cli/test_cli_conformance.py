@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-CLI = os.environ.get("ONRUSH_CLI_BIN", str(Path(__file__).resolve().parents[2] / "target" / "release" / "onrush-cli"))
+CLI = os.environ.get("ONRUSH_CLI_BIN", str(Path(__file__).resolve().parents[3] / "target" / "release" / "onrush-cli"))
 ORACLE = shutil.which("redis-cli")
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TERM": "xterm"}
 

@@ -15,7 +15,7 @@ import pytest
 from conftest import BINARY
 from test_cli_cluster import ORACLE, SERVER, Node, empty_keyspace, masked, run, settled, wait_for  # noqa: F401
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NEWER = os.environ.get("REDIS_NEWER_SERVER_BIN", str(ROOT / "target" / "oracle" / "redis-server"))
 
 pytestmark = pytest.mark.skipif(not ORACLE or not SERVER, reason="redis-cli and redis-server are not installed")
