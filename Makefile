@@ -40,7 +40,7 @@ PREEMPTIONS ?= 2
 
 export ONRUSH_SERVER_BIN ONRUSH_CLI_BIN ONRUSH_CHECK_BIN ONRUSH_BENCHMARK_BIN REDIS_NEWER_SERVER_BIN VALKEY_SERVER_BIN
 
-.PHONY: help build run server testbuild installed suites faults apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers slow nightly browser shapes sim loom asan tsan miri tools packages
+.PHONY: help build run server testbuild installed suites faults apart summary test lint lintmore unit blackbox clients programs release bench book docs audit crates experiments fuzz siege chaos soak failovers slow nightly semver browser shapes sim loom asan tsan miri tools packages
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -176,22 +176,11 @@ slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow test
 	@# With those that they build on.
 	$(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS)
 
-nightly: ## more than an hour of the long runs: more lint, slow tests, chaos, the siege, the simulator, fuzz targets, large sizes; all seeds are fresh
-	$(MAKE) lintmore
-	$(MAKE) crates ARGS=--build
+nightly: ## an hour of the long runs, recorded: more lint, slow tests, and with fresh seeds chaos, the siege, the simulator, fuzz targets; ARGS="--minutes 120"
+	scripts/nightly.py $(ARGS)
+
+semver: ## the interface of the client library against that of the last release
 	scripts/semver.sh
-	$(MAKE) browser
-	$(MAKE) chaos ARGS="--seconds 600 --quiet"
-	$(MAKE) failovers ARGS="--rounds 40"
-	$(MAKE) failovers ARGS="--cluster --rounds 20"
-	$(MAKE) siege ARGS="--seconds 600 --quiet"
-	$(MAKE) soak ARGS="--seconds 600 --quiet"
-	$(MAKE) loom PREEMPTIONS=4
-	$(MAKE) sim ARGS="--seconds 900 --jobs 2"
-	$(MAKE) sim ARGS="cluster --seconds 300 --jobs 2"
-	$(MAKE) fuzz FUZZ_SECONDS=20
-	$(MAKE) slow
-	$(MAKE) shapes ARGS="--scale 0.1 --no-record"
 
 shapes: server ## 20,000,000 keys and huge collections from Onrush to redis-server and back, as files of some GB; ARGS="--scale 0.1"
 	python3 benchmarks/shapes.py $(ARGS)
