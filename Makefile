@@ -65,7 +65,7 @@ test: ## everything: lint, the book, unit and property tests, black-box tests, r
 	@# server's linking leaves a core to the build of the tests.
 	command -v cc >/dev/null || scripts/install-tools.sh
 	@$(MAKE) installed & installed=$$!; $(MAKE) -j2 server testbuild || { kill $$installed; exit 1; }; wait $$installed
-	@$(MAKE) suites & suites=$$!; $(MAKE) BUILT= lint book programs clients unit loom faults || { kill $$suites; exit 1; }; wait $$suites
+	@$(MAKE) suites loom & suites=$$!; $(MAKE) BUILT= lint book programs clients unit faults || { kill $$suites; exit 1; }; wait $$suites
 	$(MAKE) apart summary
 
 lint: $(CARGO_DENY) ## formatting, clippy, licences and duplicates of the dependencies
