@@ -12,8 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::history::{Call, Fate, History};
 use crate::model::State;
 
-/// Points that the checker looks at before it gives up.
-pub const POINTS_MAX: usize = 1_000_000;
+/// Points that the checker looks at before it gives up: some ten seconds of a build without optimisation.
+pub const POINTS_MAX: usize = 200_000;
 
 /// What the checker has found.
 #[derive(Clone, Debug, PartialEq, Eq)]

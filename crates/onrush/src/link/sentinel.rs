@@ -1,9 +1,8 @@
 //! The primary of a group, as Redis's Sentinels tell it.
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::error::{ErrorKind, RedisError, RedisResult};
 use crate::link::Link;
@@ -124,6 +123,11 @@ fn text(value: Option<&Value>) -> Option<String> {
 pub(crate) struct Finder(Mutex<Vec<(String, u16)>>);
 
 impl Finder {
+    /// With a mutex of the standard library clients may be used within `catch_unwind`.
+    fn known(&self) -> MutexGuard<'_, Vec<(String, u16)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Where the primary is. Asks one Sentinel after the other; the one that answers is the first next time.
     ///
     /// # Errors
@@ -135,7 +139,7 @@ impl Finder {
         tls: &TlsContext,
     ) -> RedisResult<ConnectionAddr> {
         let known = {
-            let mut known = self.0.lock();
+            let mut known = self.known();
             if known.is_empty() {
                 known.clone_from(&sentinels.addrs);
             }
@@ -163,7 +167,7 @@ impl Finder {
     }
 
     fn postpone(&self, addr: &(String, u16)) {
-        let mut known = self.0.lock();
+        let mut known = self.known();
         if let Some(at) = known.iter().position(|other| other == addr) {
             let addr = known.remove(at);
             known.push(addr);
@@ -171,7 +175,7 @@ impl Finder {
     }
 
     fn learn(&self, first: (String, u16), others: Vec<(String, u16)>) {
-        let mut known = self.0.lock();
+        let mut known = self.known();
         known.retain(|addr| *addr != first);
         known.insert(0, first);
         for other in others {
@@ -204,17 +208,24 @@ pub(crate) fn no_primary(why: &str) -> RedisError {
 mod tests {
     use super::*;
 
+    /// So that clients are, too.
+    #[test]
+    fn it_may_be_used_where_panics_are_caught() {
+        fn used<T: std::panic::RefUnwindSafe>() {}
+        used::<Finder>();
+    }
+
     #[test]
     fn the_one_that_answers_is_first_and_others_are_learnt_once() {
         let addr = |port| ("h".to_owned(), port);
         let finder = Finder(Mutex::new(vec![addr(1), addr(2)]));
         finder.learn(addr(2), vec![addr(1), addr(3)]);
         finder.learn(addr(2), vec![addr(3)]);
-        assert_eq!(*finder.0.lock(), [addr(2), addr(1), addr(3)]);
+        assert_eq!(*finder.known(), [addr(2), addr(1), addr(3)]);
         finder.postpone(&addr(2));
-        assert_eq!(*finder.0.lock(), [addr(1), addr(3), addr(2)]);
+        assert_eq!(*finder.known(), [addr(1), addr(3), addr(2)]);
         finder.learn(addr(3), (10..200).map(addr).collect());
-        let known = finder.0.lock();
+        let known = finder.known();
         assert_eq!((&known[0], known.len()), (&addr(3), LEARNT_MAX));
     }
 
