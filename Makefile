@@ -172,9 +172,9 @@ failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under 
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
 
 slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow tests, and random ones four times as often
-	ONRUSH_TEST_NIGHTLY=1 $(MAKE) unit suites faults apart HARNESS=--include-ignored
-	@# With those that they build on.
-	$(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS)
+	@# All of them, also behind one that fails; those beside the clients with the ones that they build on.
+	status=0; ONRUSH_TEST_NIGHTLY=1 $(MAKE) -k unit suites faults apart HARNESS=--include-ignored || status=1; \
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS) || status=1; exit $$status
 
 nightly: ## an hour of the long runs, recorded: more lint, slow tests, and with fresh seeds chaos, the siege, the simulator, fuzz targets; ARGS="--minutes 120"
 	scripts/nightly.py $(ARGS)
