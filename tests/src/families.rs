@@ -422,6 +422,11 @@ fn spoil_c_number(arg: &mut Vec<u8>) {
 /// docs/differences.md.
 fn tame(argv: &mut Argv) {
     match argv.upper(0).as_str() {
+        // 7.0 has no bounds there.
+        "LPOS" => {
+            let least = b"-9223372036854775808";
+            argv.0.iter_mut().skip(3).filter(|arg| *arg == least).for_each(|arg| *arg = b"-7".to_vec());
+        }
         "MIGRATE" => argv.0.iter_mut().skip(1).take(1).for_each(|host| *host = b"127.0.0.1".to_vec()),
         "BITFIELD" if (1..argv.0.len()).any(|at| argv.upper(at) == "SAT") => {
             let is_least = |arg: &Vec<u8>| arg.starts_with(b"-92233720368547758");
