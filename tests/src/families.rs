@@ -427,7 +427,11 @@ fn tame(argv: &mut Argv) {
             let least = b"-9223372036854775808";
             argv.0.iter_mut().skip(3).filter(|arg| *arg == least).for_each(|arg| *arg = b"-7".to_vec());
         }
-        "MIGRATE" => argv.0.iter_mut().skip(1).take(1).for_each(|host| *host = b"127.0.0.1".to_vec()),
+        "MIGRATE" => {
+            argv.0.iter_mut().skip(1).take(1).for_each(|host| *host = b"127.0.0.1".to_vec());
+            // One that does not fit 32 bits wraps around in C.
+            argv.0.iter_mut().skip(2).take(1).filter(|port| port.len() > 9).for_each(|port| *port = b"1".to_vec());
+        }
         "BITFIELD" if (1..argv.0.len()).any(|at| argv.upper(at) == "SAT") => {
             let is_least = |arg: &Vec<u8>| arg.starts_with(b"-92233720368547758");
             argv.0.iter_mut().filter(|arg| is_least(arg)).for_each(|arg| *arg = b"-7".to_vec());
