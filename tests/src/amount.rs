@@ -17,17 +17,20 @@ pub fn first_seed() -> u64 {
     from_env("ONRUSH_TEST_SEED").unwrap_or(1)
 }
 
-/// Where fewer seeds are wanted (sequences that replicas follow), fresh ones still show differences at night that are
-/// not mended: one of some thousand.
-const FRESH_BY_DAY_MIN: u64 = 64;
-
-/// The seeds to try. At night the first `count` and as many fresh ones; otherwise a quarter of that: of each four,
-/// three are of the first ones and one is fresh (see [`FRESH_BY_DAY_MIN`]). With `ONRUSH_TEST_SEED` those from there on and no fresh ones,
-/// `ONRUSH_TEST_SEQUENCES` of them.
+/// The seeds to try. At night the first `count` and as many fresh ones; otherwise a quarter of `count`: three of four are of
+/// the first ones, and one is fresh. With `ONRUSH_TEST_SEED` those from there on and no fresh ones, `ONRUSH_TEST_SEQUENCES`
+/// of them.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
-    let by_day = count.div_ceil(4);
-    let fresh_by_day = if count < FRESH_BY_DAY_MIN { 0 } else { count / 16 };
-    let (usual, fresh) = if is_nightly() { (count, count) } else { (by_day - fresh_by_day, fresh_by_day) };
+    some_seeds(count, count / 16)
+}
+
+/// As [`seeds`], with fresh ones at night only: for tests whose fresh ones still show what is not mended.
+pub fn seeds_fresh_at_night(count: u64) -> impl Iterator<Item = u64> {
+    some_seeds(count, 0)
+}
+
+fn some_seeds(count: u64, fresh_by_day: u64) -> impl Iterator<Item = u64> {
+    let (usual, fresh) = if is_nightly() { (count, count) } else { (count.div_ceil(4) - fresh_by_day, fresh_by_day) };
     let count = from_env("ONRUSH_TEST_SEQUENCES").unwrap_or(usual);
     let first = from_env("ONRUSH_TEST_SEED");
     let fresh_count = if first.is_none() { fresh } else { 0 };

@@ -418,8 +418,8 @@ fn spoil_c_number(arg: &mut Vec<u8>) {
     }
 }
 
-/// Takes from a damaged command what is no matter of these tests: servers elsewhere, and differences that have a line in
-/// docs/differences.md.
+/// Takes from a damaged command what these tests are not about: servers elsewhere, numbers that wrap around in C or that
+/// 7.0 does not check, and differences that docs/differences.md tells.
 fn tame(argv: &mut Argv) {
     match argv.upper(0).as_str() {
         // 7.0 has no bounds there.

@@ -190,6 +190,15 @@ impl<'a> Ctx<'a> {
         self.argv.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// Argument `index` as a number of at least 1.
+    ///
+    /// # Errors
+    /// It is none: `error`
+    pub(crate) fn positive(&self, index: usize, error: CommandError) -> Result<usize, CommandError> {
+        let number = usize::try_from(self.int_or(index, error.clone())?).ok();
+        number.filter(|&number| number > 0).ok_or(error)
+    }
+
     /// Whether argument `index` is the first or the second of two words.
     ///
     /// # Errors

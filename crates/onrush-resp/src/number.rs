@@ -39,8 +39,12 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// Whole numbers up to this have no exponent: half of the largest of 64 bits.
+const PLAIN_MAX: f64 = (i64::MAX / 2) as f64;
+
 /// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, or `inf`, `-inf`
-/// or `nan`; with an exponent of at least two digits where C's `%.17g` would use one.
+/// or `nan`. A whole number has an exponent if more than seven zeros would stand behind those digits and it is above
+/// [`PLAIN_MAX`]; another one if seven digits or more stand behind the point and it is below 0.001 or from 10,000 on.
 pub fn format_double(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -54,11 +58,18 @@ pub fn format_double(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-5..=20).contains(&exponent) {
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
+    // Of the last digit.
+    let scale = exponent - (digits - 1);
+    let is_plain = match scale {
+        0.. => exponent < digits + 7 || value.abs() <= PLAIN_MAX,
+        _ => scale > -7 || exponent.abs() < 4,
+    };
+    if is_plain {
         return format!("{value}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+    format!("{mantissa}e{sign}{}", exponent.abs())
 }
 
 /// Writes a number as `INCRBYFLOAT` stores it: at most 17 digits after the point, no exponent, no trailing zeros.
@@ -140,9 +151,21 @@ mod tests {
             (-0.0, "-0"),
             (3.0, "3"),
             (0.1, "0.1"),
-            (1e20, "100000000000000000000"),
-            (1e21, "1e+21"),
-            (1.5e-7, "1.5e-07"),
+            (2e18, "2000000000000000000"),
+            (-4.6e18, "-4600000000000000000"),
+            (4.7e18, "4.7e+18"),
+            (1e20, "1e+20"),
+            (18446744073709551616.0, "18446744073709552000"),
+            (123456789012345678901.0, "123456789012345680000"),
+            (1e-5, "0.00001"),
+            (0.000001234, "1.234e-6"),
+            (0.00012345678, "1.2345678e-4"),
+            (0.001234567, "0.001234567"),
+            (12345.123456, "12345.123456"),
+            (1796048152.1234567, "1.7960481521234567e+9"),
+            (1234567.5e-13, "1.2345675e-7"),
+            (1.5e-7, "1.5e-7"),
+            (1.25e300, "1.25e+300"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
         ] {

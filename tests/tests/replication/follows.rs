@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onrush_tests::amount::seeds;
+use onrush_tests::amount::seeds_fresh_at_night;
 use onrush_tests::argv;
 use onrush_tests::argv::Argv;
 use onrush_tests::client::Conn;
@@ -88,7 +88,7 @@ fn follow_families(oracle: Oracle) {
         log_in(&mut ours, password);
         wait_for_link(&mut ours);
         let mut generator = Generator::new(family, oracle);
-        for seed in seeds(SEQUENCES) {
+        for seed in seeds_fresh_at_night(SEQUENCES) {
             let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
             let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
             for step in &sequence.steps {

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use onrush_tests::amount::seeds;
+use onrush_tests::amount::seeds_fresh_at_night;
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
 use onrush_tests::diff::Action;
@@ -36,7 +36,7 @@ fn start_redis_replica(oracle: Oracle, primary: &Server, args: &[&str]) -> Serve
 /// Runs a family's sequences on a server and calls `check` behind each.
 fn run_family(primary: &Server, family: &Family, oracle: Oracle, mut check: impl FnMut(u64)) {
     let mut generator = Generator::new(family, oracle);
-    for seed in seeds(SEQUENCES) {
+    for seed in seeds_fresh_at_night(SEQUENCES) {
         let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
         let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
         for step in &sequence.steps {

@@ -4,7 +4,6 @@
 use onrush_store::{Hash, Type};
 
 use crate::commands::hashes::{count_expired, due_names, note_removed, remove_due, remove_due_with};
-use crate::commands::lists::blocking::positive;
 use crate::commands::sets::delete_emptied;
 use crate::commands::strings::{ExpiryUnit, bad_expiry};
 use crate::commit::Key;
@@ -81,7 +80,7 @@ fn counted_fields_at(ctx: &Ctx<'_>, at: usize, not_positive: CommandError) -> Re
     if !ctx.is(at, "FIELDS") {
         return Err(FIELDS_MISSING);
     }
-    if positive(ctx, at + 1, not_positive)? != ctx.argc() - at - 2 {
+    if ctx.positive(at + 1, not_positive)? != ctx.argc() - at - 2 {
         return Err(NUMFIELDS_MISMATCH);
     }
     Ok(at + 2)

@@ -5,7 +5,7 @@ pub(crate) mod specs;
 use onrush_store::hyperloglog::{self, Corrupt, Registers};
 use onrush_store::{Entry, Type, ValueRef};
 
-use crate::commands::lists::blocking::lock_keys;
+use crate::commands::keys::lock_keys;
 use crate::commands::strings::take_raw;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};

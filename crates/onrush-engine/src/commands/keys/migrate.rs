@@ -16,7 +16,7 @@ use onrush_persist::push_command;
 use crate::batch::argv::Arguments;
 use crate::command::key_spec::{Invalid, KeyRef, KeyRefs, key_flags};
 use crate::commands::keys::dump::with_payload;
-use crate::commands::lists::blocking::lock_keys;
+use crate::commands::keys::lock_keys;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};

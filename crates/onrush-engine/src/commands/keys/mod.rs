@@ -98,6 +98,13 @@ pub(super) fn lock<'k, 'a: 'k>(ctx: &mut Ctx<'_>, keys: impl IntoIterator<Item =
     Ok(ctx.commit.lock_all(keys.into_iter().map(|key| (db, key.hash)))?)
 }
 
+/// Locks the keys among some arguments together.
+pub(super) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: std::ops::Range<usize>) -> Result<Vec<Key<'a>>, Stop> {
+    let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
+    lock(ctx, &keys)?;
+    Ok(keys)
+}
+
 /// The result of `look` on a key's entry. Counts as a hit or a miss, but keeps the access clock.
 pub(super) fn inspect<R>(ctx: &mut Ctx<'_>, key: &Key<'_>, look: impl FnOnce(&Entry) -> R) -> Option<R> {
     ctx.commit.untouched(|keys| keys.read(key).map(look))

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use onrush_resp::parse_i64;
 use onrush_store::{CollectionType, End, List};
 
 use crate::blocking::Block;
 use crate::blocking::waiter::{OnTimeout, WaitsFor};
 use crate::command::Flags;
-use crate::commands::keys::lock;
+use crate::commands::keys::{lock, lock_keys};
 use crate::commands::lists::{end_argument, pop_event, pop_to_reply, push_event, reply_element};
 use crate::commands::sets::delete_emptied;
 use crate::commit::Key;
@@ -121,13 +120,6 @@ pub(super) fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Locks the keys among some arguments together.
-pub(crate) fn lock_keys<'a>(ctx: &mut Ctx<'a>, indexes: Range<usize>) -> Result<Vec<Key<'a>>, Stop> {
-    let keys: Vec<Key<'a>> = indexes.map(|index| ctx.key(index)).collect();
-    lock(ctx, &keys)?;
-    Ok(keys)
-}
-
 /// The first existing key, which must have this type.
 pub(crate) fn first_key<'a, T: CollectionType>(
     ctx: &mut Ctx<'_>,
@@ -161,7 +153,7 @@ impl PopArguments {
         at: usize,
         is_word: impl Fn(&Ctx<'_>, usize) -> bool,
     ) -> Result<Self, CommandError> {
-        let len = positive(ctx, at, CommandError::fixed("ERR numkeys should be greater than 0"))?;
+        let len = ctx.positive(at, CommandError::fixed("ERR numkeys should be greater than 0"))?;
         let word = (at + 1).checked_add(len).filter(|&word| word < ctx.argc()).ok_or(error::SYNTAX)?;
         if !is_word(ctx, word) {
             return Err(error::SYNTAX);
@@ -173,15 +165,10 @@ impl PopArguments {
                 return Err(error::SYNTAX);
             }
             let bad_count = CommandError::fixed("ERR count should be greater than 0");
-            count = Some(positive(ctx, rest.next_index(), bad_count)?);
+            count = Some(ctx.positive(rest.next_index(), bad_count)?);
         }
         Ok(Self { keys: at + 1..word, word, count: count.unwrap_or(1) })
     }
-}
-
-/// Argument `index` as a number of at least 1; anything else is this error.
-pub(crate) fn positive(ctx: &Ctx<'_>, index: usize, error: CommandError) -> Result<usize, CommandError> {
-    parse_i64(ctx.arg(index)).and_then(|number| usize::try_from(number).ok()).filter(|&number| number > 0).ok_or(error)
 }
 
 /// `LMPOP numkeys key [key …] <LEFT | RIGHT> [COUNT count]`, or BLMPOP.

@@ -4,8 +4,7 @@
 use onrush_store::{Encoding, Member, Set, SetLimits};
 
 use crate::command::RestOfArgs;
-use crate::commands::keys::lock;
-use crate::commands::lists::blocking::{lock_keys, positive};
+use crate::commands::keys::{lock, lock_keys};
 use crate::commands::sets::{replace_by_nothing, reply_member};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
@@ -120,7 +119,7 @@ fn is_intset(sets: &[Option<&Set>], members: &[&[u8]], limits: &SetLimits) -> bo
 
 /// `SINTERCARD numkeys key [key …] [LIMIT limit]`
 pub(crate) fn sintercard(ctx: &mut Ctx<'_>) -> CommandResult {
-    let count = positive(ctx, 1, CommandError::fixed("ERR numkeys should be greater than 0"))?;
+    let count = ctx.positive(1, CommandError::fixed("ERR numkeys should be greater than 0"))?;
     if count > ctx.argc() - 2 {
         return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args").into());
     }

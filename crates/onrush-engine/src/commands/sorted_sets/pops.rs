@@ -4,7 +4,8 @@
 use onrush_store::SortedSet;
 
 use crate::blocking::waiter::WaitsFor;
-use crate::commands::lists::blocking::{PopArguments, first_key, lock_keys, pop_several, wait};
+use crate::commands::keys::lock_keys;
+use crate::commands::lists::blocking::{PopArguments, first_key, pop_several, wait};
 use crate::commands::sets::delete_emptied;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
