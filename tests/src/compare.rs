@@ -41,8 +41,8 @@ pub enum Compare {
     Pending,
     /// Names of encodings: a small set or list of 7.2 may be a listpack where the oracle has other forms.
     Encoding,
-    /// The same, but that one may call a string embedded where the other calls it raw, a listpack one with expiries, a set a
-    /// listpack where the other has a table, and a list a listpack where the other has nodes.
+    /// The same, but that one may call a string embedded where the other calls it raw, a listpack one with expiries, a set or a hash
+    /// a listpack where the other has a table, and a list a listpack where the other has nodes.
     StringEncoding,
     /// COMMAND INFO: name, arity, flags, key positions and categories must be the same, the rest is free.
     CommandInfo,
@@ -156,7 +156,9 @@ fn same_string_encoding(ours: &Value, theirs: &Value) -> Result<(), String> {
     let names = (ours.text(), theirs.text());
     let is_other_form = matches!(
         (names.0.as_str(), names.1.as_str()),
-        ("listpack", "listpackex" | "hashtable" | "quicklist") | ("hashtable", "listpack")
+        ("listpack", "listpackex" | "hashtable" | "quicklist")
+            | ("listpackex", "hashtable")
+            | ("hashtable", "listpack")
     );
     if is_text(ours) && is_text(theirs) || is_other_form { Ok(()) } else { Err("the encodings differ".into()) }
 }
