@@ -231,8 +231,11 @@ impl<'a> Ctx<'a> {
     /// holds the key's lock. The command is logged as it was sent unless [`Ctx::log_instead`] is called too.
     #[inline]
     pub(crate) fn changed(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
-        let db = self.commit.db();
-        self.changed_in(db, class, event, key);
+        self.changes += 1;
+        if self.is_change_of_interest() {
+            cold_path();
+            self.tell_change_and_waiters(self.commit.db(), class, event, key);
+        }
     }
 
     /// As [`Ctx::changed`], for a further key of a change that counts once: where an element went, or a key that has
@@ -289,16 +292,25 @@ impl<'a> Ctx<'a> {
     }
 
     /// As [`Ctx::changed`] for a key in database `db`.
-    #[inline]
     pub(crate) fn changed_in(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes += 1;
-        if !self.engine.waiters.is_empty() | !self.engine.watched.is_unobserved() | self.commit.tells_events() {
-            cold_path();
-            if !self.engine.waiters.is_empty() {
-                self.note_ready(db, key);
-            }
-            self.tell_change(db, class, event, key);
+        if self.is_change_of_interest() {
+            self.tell_change_and_waiters(db, class, event, key);
         }
+    }
+
+    /// Whether anybody waits, watches or listens.
+    #[inline(always)]
+    fn is_change_of_interest(&self) -> bool {
+        !self.engine.waiters.is_empty() | !self.engine.watched.is_unobserved() | self.commit.tells_events()
+    }
+
+    #[inline(never)]
+    fn tell_change_and_waiters(&mut self, db: u32, class: EventClass, event: &'static str, key: &[u8]) {
+        if !self.engine.waiters.is_empty() {
+            self.note_ready(db, key);
+        }
+        self.tell_change(db, class, event, key);
     }
 
     #[inline(never)]

@@ -52,23 +52,9 @@ impl Execution<'_> {
     /// Executes the part of one connection, whose input is `input`.
     pub(crate) fn execute(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) {
         part.result.ended_ms = self.commit.now_ms();
-        if part.len > 0
-            && let Some(end) = self.execute_planned(lane, input, part)
-        {
-            end_part(lane, self.chunk, part, end);
+        if part.len == 0 {
+            return self.refuse_malformed(lane, input, part);
         }
-        if let SliceEnd::Malformed(error) = part.result.end {
-            cold_path();
-            self.engine.stats.threads[self.thread].protocol_errors.add(1);
-            if lane.session.reply_mode == ReplyMode::On {
-                lane.reply.error_bytes(&[b"ERR ", error.to_bytes().as_slice()].concat());
-            }
-            (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
-        }
-    }
-
-    /// Executes the runs of a part; returns the reason if it stopped before the end.
-    fn execute_planned(&mut self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) -> Option<ChunkEnd> {
         let Self { engine, thread, chunk, ref mut commit, ref mut conditions, ref mut tally } = *self;
         let planned = &chunk.planned[part.first..part.first + part.len];
         commit.begin_part(lane.session);
@@ -93,7 +79,7 @@ impl Execution<'_> {
         };
         let mut end = None;
         let (mut runs, mut of_next, mut more) = (0, 0, 0);
-        'runs: while let Some(run) = planned.get(runs) {
+        while let Some(run) = planned.get(runs) {
             let ranges = &chunk.args[run.args.0 as usize..run.args.1 as usize];
             ctx.argv = Argv::new(&input[run.start..], ranges, owned);
             ctx.planned = PlannedKeys {
@@ -103,7 +89,12 @@ impl Execution<'_> {
                 shard: run.shard,
             };
             if run.times == 1 {
-                if let Some(turn) = steps.step(&mut ctx, run, Place { run: part.first + runs, nth: 0 }) {
+                let place = Place { run: part.first + runs, nth: 0 };
+                let turn = match steps.mode {
+                    Mode::Plain => steps.step::<true>(&mut ctx, run, place),
+                    _ => steps.step_seen(&mut ctx, run, place),
+                };
+                if let Some(turn) = turn {
                     cold_path();
                     match turn {
                         Turn::Queues => {
@@ -118,38 +109,11 @@ impl Execution<'_> {
                 }
             } else {
                 cold_path();
-                let at_once = run.command.and_then(|command| Some((command, command.run?)));
-                while of_next < run.times {
-                    if let Some((command, execute)) = at_once
-                        && steps.conditions.admit_run(&ctx, run, steps.mode != Mode::Watchful)
-                    {
-                        // The commands that it leaves are executed one by one.
-                        ctx.command = command;
-                        let bytes = Bytes::before(&ctx);
-                        let times = execute(&mut ctx, run.times - of_next);
-                        of_next += times;
-                        if steps.counts_slots(&ctx) {
-                            steps.note_run(&ctx, run, times, bytes);
-                        }
-                    }
-                    if of_next == run.times {
-                        break;
-                    }
-                    match steps.step_of_run(&mut ctx, run, Place { run: part.first + runs, nth: of_next }) {
-                        // After equal MULTIs there is no transaction to execute at once.
-                        None | Some(Turn::Queues) => of_next += 1,
-                        Some(Turn::EndsBefore(why)) => {
-                            end = Some(why);
-                            break 'runs;
-                        }
-                        Some(Turn::EndsBehind(why)) => {
-                            (of_next, end) = (of_next + 1, Some(why));
-                            break 'runs;
-                        }
-                    }
+                (of_next, end) = steps.step_through(&mut ctx, run, part.first + runs);
+                if end.is_some() {
+                    break;
                 }
                 more += u64::from(run.times) - 1;
-                of_next = 0;
             }
             runs += 1;
         }
@@ -175,7 +139,9 @@ impl Execution<'_> {
             hear(&mut ctx);
             steps.tally.slots.end_row(timed_ns);
         }
-        ctx.commit.free_garbage();
+        if ctx.commit.has_garbage() {
+            ctx.commit.free_garbage();
+        }
         if ctx.commit.changed_lsn() != changed_lsn {
             ctx.session.owed.changed_lsn = ctx.commit.changed_lsn();
         }
@@ -190,7 +156,23 @@ impl Execution<'_> {
             engine.stats.threads[thread].changes.add(ctx.changes);
         }
         *lane.spilled = false;
-        end
+        if let Some(end) = end {
+            end_part(lane, chunk, part, end);
+        }
+        self.refuse_malformed(lane, input, part);
+    }
+
+    /// If what comes next is malformed, its error is the last reply.
+    #[inline]
+    fn refuse_malformed(&self, lane: &mut Lane<'_>, input: &[u8], part: &mut Part) {
+        if let SliceEnd::Malformed(error) = part.result.end {
+            cold_path();
+            self.engine.stats.threads[self.thread].protocol_errors.add(1);
+            if lane.session.reply_mode == ReplyMode::On {
+                lane.reply.error_bytes(&[b"ERR ", error.to_bytes().as_slice()].concat());
+            }
+            (part.result.consumed, part.result.end) = (input.len(), SliceEnd::Close);
+        }
     }
 }
 
@@ -238,22 +220,54 @@ struct Steps<'a> {
 const SCRIPTS_NS_MAX: u64 = 1_000_000;
 
 impl Steps<'_> {
-    /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
-    #[inline(always)]
-    fn step(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
-        if self.mode == Mode::Plain {
-            return self.step_as::<true>(ctx, run, place);
+    /// As [`Self::step`], if something sees each command.
+    #[cold]
+    fn step_seen(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
+        match self.counts_slots(ctx) {
+            true => self.step_counted(ctx, run, place),
+            false => self.step_watchfully(ctx, run, place),
         }
-        cold_path();
-        if self.counts_slots(ctx) {
-            return self.step_counted(ctx, run, place);
+    }
+
+    /// Executes the equal commands of a run, together if that is possible; returns how many of them if not all, and why.
+    #[inline(never)]
+    fn step_through(&mut self, ctx: &mut Ctx<'_>, run: &Planned, at: usize) -> (u32, Option<ChunkEnd>) {
+        let at_once = run.command.and_then(|command| Some((command, command.run?)));
+        let mut nth = 0;
+        while nth < run.times {
+            if let Some((command, execute)) = at_once
+                && self.conditions.admit_run(ctx, run, self.mode != Mode::Watchful)
+            {
+                // The commands that it leaves are executed one by one.
+                ctx.command = command;
+                let bytes = Bytes::before(ctx);
+                let times = execute(ctx, run.times - nth);
+                nth += times;
+                if self.counts_slots(ctx) {
+                    self.note_run(ctx, run, times, bytes);
+                }
+            }
+            if nth == run.times {
+                break;
+            }
+            let place = Place { run: at, nth };
+            let turn = match self.mode {
+                Mode::Plain => self.step::<true>(ctx, run, place),
+                _ => self.step_seen(ctx, run, place),
+            };
+            match turn {
+                // After equal MULTIs there is no transaction to execute at once.
+                None | Some(Turn::Queues) => nth += 1,
+                Some(Turn::EndsBefore(why)) => return (nth, Some(why)),
+                Some(Turn::EndsBehind(why)) => return (nth + 1, Some(why)),
+            }
         }
-        self.step_watchfully(ctx, run, place)
+        (0, None)
     }
 
     #[inline(never)]
     fn step_watchfully(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
-        self.step_as::<false>(ctx, run, place)
+        self.step::<false>(ctx, run, place)
     }
 
     /// As [`Self::step`]; notes what the command costs its slot.
@@ -267,7 +281,7 @@ impl Steps<'_> {
         let (refused, timed, timed_ns) = (self.tally.refused.len(), self.tally.timed.len(), self.tally.timed_ns);
         let turn = match self.mode {
             Mode::Watchful => self.step_watchfully(ctx, run, place),
-            _ => self.step_as::<true>(ctx, run, place),
+            _ => self.step::<true>(ctx, run, place),
         };
         if matches!(turn, Some(Turn::EndsBefore(_))) {
             return turn;
@@ -295,8 +309,9 @@ impl Steps<'_> {
         self.tally.slots.add_short(slot_of_present(ctx, run.command), times.into(), before.since(ctx, sent));
     }
 
+    /// Executes the command of `run` at `place`; returns what comes next, if that is not the next command.
     #[inline(always)]
-    fn step_as<const PLAIN: bool>(
+    fn step<const PLAIN: bool>(
         &mut self,
         ctx: &mut Ctx<'_>,
         run: &Planned,
@@ -437,11 +452,6 @@ impl Steps<'_> {
             leave_out(ctx, mark);
         }
         true
-    }
-
-    #[inline(never)]
-    fn step_of_run(&mut self, ctx: &mut Ctx<'_>, run: &Planned, place: Place) -> Option<Turn> {
-        self.step(ctx, run, place)
     }
 }
 

@@ -126,14 +126,6 @@ impl Runner {
     pub fn run<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
         // If it cannot enter, commands are refused until the busy script is over.
         self.commit.enter_unless_busy();
-        let span = self.run_chunks(space, inputs, lanes);
-        self.commit.leave();
-        self.engine.stats.threads[self.thread].executing.clear();
-        self.chunk.shrink();
-        span
-    }
-
-    fn run_chunks<L: Lanes>(&mut self, space: &[u8], inputs: &mut [Input], lanes: &mut L) -> Option<Span> {
         let (engine, mut next, mut span) = (self.engine, 0, None::<Span>);
         while next < inputs.len() {
             self.commit.note_routes();
@@ -191,6 +183,9 @@ impl Runner {
             next += self.parts.len();
             self.parts.clear();
         }
+        self.commit.leave();
+        engine.stats.threads[self.thread].executing.clear();
+        self.chunk.shrink();
         span
     }
 
@@ -198,31 +193,26 @@ impl Runner {
     fn decode<L: Lanes>(&mut self, space: &[u8], inputs: &[Input], next: usize, lanes: &mut L) {
         self.chunk.clear();
         let mut planner = Planner::new(self.engine);
-        while caught(|| self.decode_from(space, inputs, next, lanes, &mut planner)).is_none() {
-            // It stops in the part it made last.
+        loop {
+            let done = caught(|| {
+                for (at, input) in inputs.iter().enumerate().skip(next + self.parts.len()) {
+                    self.parts.push(Part::of(&self.chunk, input.consumed, input.commands));
+                    let Some(part) = self.parts.last_mut() else { unreachable!("just pushed") };
+                    let (decoder, session) = lanes.decoding(at);
+                    decode(self.engine, decoder, session, input.of(space), &mut self.chunk, part, &mut planner);
+                    if part.goes_on() || self.chunk.is_full() {
+                        break;
+                    }
+                }
+            });
+            if done.is_some() {
+                return;
+            }
+            // It has stopped in the part it made last.
             let at = next + self.parts.len() - 1;
             let Some(part) = self.parts.last_mut() else { return };
             part.give_up(inputs[at].end - inputs[at].start);
             lanes.lane(at).session.handle.kill();
-        }
-    }
-
-    fn decode_from<'s, L: Lanes>(
-        &mut self,
-        space: &'s [u8],
-        inputs: &[Input],
-        next: usize,
-        lanes: &mut L,
-        planner: &mut Planner<'s>,
-    ) {
-        for (at, input) in inputs.iter().enumerate().skip(next + self.parts.len()) {
-            self.parts.push(Part::of(&self.chunk, input.consumed, input.commands));
-            let Some(part) = self.parts.last_mut() else { unreachable!("just pushed") };
-            let (decoder, session) = lanes.decoding(at);
-            decode(self.engine, decoder, session, input.of(space), &mut self.chunk, part, planner);
-            if part.goes_on() || self.chunk.is_full() {
-                return;
-            }
         }
     }
 
@@ -236,7 +226,25 @@ impl Runner {
         conditions: &mut Conditions,
     ) {
         let (mut at, now_ms) = (0, self.commit.now_ms());
-        while caught(|| self.execute_from(space, &inputs[next..], lanes, next, conditions, &mut at)).is_none() {
+        loop {
+            let done = caught(|| {
+                let Self { engine, thread, commit, chunk, parts, tally } = self;
+                let mut execution = Execution { engine, thread: *thread, chunk, commit, conditions, tally };
+                for (part, input) in parts.iter_mut().zip(&inputs[next..]).skip(at) {
+                    let mut lane = lanes.lane(next + at);
+                    let input = input.of(space);
+                    if lane.session.handle.is_killed() {
+                        cold_path();
+                        part.give_up(input.len());
+                    } else {
+                        execution.execute(&mut lane, input, part);
+                    }
+                    at += 1;
+                }
+            });
+            if done.is_some() {
+                return;
+            }
             self.commit = new_commit(self.engine, self.thread);
             self.commit.enter_unless_busy();
             self.commit.begin_chunk(now_ms);
@@ -247,30 +255,6 @@ impl Runner {
             self.tally.timed.retain(|run| *run < part.first);
             part.give_up(input.end - input.start);
             at += 1;
-        }
-    }
-
-    fn execute_from<L: Lanes>(
-        &mut self,
-        space: &[u8],
-        inputs: &[Input],
-        lanes: &mut L,
-        next: usize,
-        conditions: &mut Conditions,
-        at: &mut usize,
-    ) {
-        let Self { engine, thread, commit, chunk, parts, tally } = self;
-        let mut execution = Execution { engine, thread: *thread, chunk, commit, conditions, tally };
-        for (part, input) in parts.iter_mut().zip(inputs).skip(*at) {
-            let mut lane = lanes.lane(next + *at);
-            let input = input.of(space);
-            if lane.session.handle.is_killed() {
-                cold_path();
-                part.give_up(input.len());
-            } else {
-                execution.execute(&mut lane, input, part);
-            }
-            *at += 1;
         }
     }
 
@@ -297,16 +281,18 @@ impl Runner {
     /// Ends the work on inputs whose parts are their last ones.
     fn settle<L: Lanes>(&mut self, inputs: &[Input], lanes: &mut L, next: usize) {
         let mut at = 0;
-        while caught(|| self.settle_from(inputs, lanes, next, &mut at)).is_none() {
+        loop {
+            let done = caught(|| {
+                for (part, input) in self.parts.iter_mut().zip(inputs).skip(at) {
+                    lanes.settle(next + at, input, &mut part.result);
+                    at += 1;
+                }
+            });
+            if done.is_some() {
+                return;
+            }
             lanes.give_up(next + at);
             at += 1;
-        }
-    }
-
-    fn settle_from<L: Lanes>(&mut self, inputs: &[Input], lanes: &mut L, next: usize, at: &mut usize) {
-        for (part, input) in self.parts.iter_mut().zip(inputs).skip(*at) {
-            lanes.settle(next + *at, input, &mut part.result);
-            *at += 1;
         }
     }
 }

@@ -21,13 +21,7 @@ impl Commit {
     /// A key's locked table, for reading. Takes the lock unless [`Commit::lock_all`] has it.
     #[inline(always)]
     fn table(&mut self, db: u32, key: &Key<'_>) -> &Table {
-        self.locks.table(&mut self.record, db, key)
-    }
-
-    /// A key's locked table, for changing the key.
-    #[inline(always)]
-    fn table_for_change(&mut self, db: u32, key: &Key<'_>) -> &mut Table {
-        self.locks.table_for_change(&mut self.record, db, key)
+        self.locks.table::<false>(&mut self.record, db, key)
     }
 
     /// Prefetches the bucket of a key that will soon be written.
@@ -97,7 +91,7 @@ impl Commit {
     /// The entry, for changing it, of a key that the same command has found before.
     #[inline]
     pub(crate) fn write_again(&mut self, key: &Key<'_>) -> Option<Slot<'_>> {
-        self.table_for_change(self.db, key).find(key.bytes, key.hash)
+        self.locks.table::<true>(&mut self.record, self.db, key).find(key.bytes, key.hash)
     }
 
     /// A key's collection for reading; `None` if there is no such key.
@@ -141,7 +135,7 @@ impl Commit {
     #[inline]
     fn open_or_create<T: CollectionType>(&mut self, key: &Key<'_>) -> Option<T::Mut<'_>> {
         let Self { locks, record, moment, left, db, .. } = self;
-        let table = locks.table_for_change(record, *db, key);
+        let table = locks.table::<true>(record, *db, key);
         let (mut slot, found) = table.find_or_insert(
             key.bytes,
             key.hash,
@@ -181,7 +175,8 @@ impl Commit {
             self.note_overwritten(self.db, key);
         }
         let clock = self.moment.clock.fresh();
-        let displaced = self.table_for_change(self.db, key).set(key.bytes, key.hash, value, expire, clock);
+        let displaced =
+            self.locks.table::<true>(&mut self.record, self.db, key).set(key.bytes, key.hash, value, expire, clock);
         self.discard(displaced);
     }
 
@@ -199,7 +194,7 @@ impl Commit {
             cold_path();
             self.record.notices.note_new(db, key.bytes);
         }
-        self.table_for_change(db, key).insert(key.bytes, key.hash, value, expire, clock);
+        self.locks.table::<true>(&mut self.record, db, key).insert(key.bytes, key.hash, value, expire, clock);
     }
 
     /// Prepares overwriting a key, which may be new or expired.
@@ -220,13 +215,13 @@ impl Commit {
         if self.record.notices.tells_new() {
             self.record.notices.note_new(db, key.bytes);
         }
-        self.table_for_change(db, key).insert_entry(entry, key.hash);
+        self.locks.table::<true>(&mut self.record, db, key).insert_entry(entry, key.hash);
     }
 
     /// Takes a key out of the present database.
     #[inline]
     pub fn remove(&mut self, key: &Key<'_>) -> Option<Removed> {
-        self.table_for_change(self.db, key).remove(key.bytes, key.hash)
+        self.locks.table::<true>(&mut self.record, self.db, key).remove(key.bytes, key.hash)
     }
 
     /// Deletes a key of the present database; it is freed off the lock. Returns whether it was there.
@@ -245,7 +240,7 @@ impl Commit {
     #[inline(always)]
     fn find<const CHANGES: bool, const TELLS: bool>(&mut self, db: u32, key: &Key<'_>) -> Option<Slot<'_>> {
         let Self { locks, record, moment, left, is_paused, hits, misses, .. } = self;
-        let table = if CHANGES { locks.table_for_change(record, db, key) } else { locks.table(record, db, key) };
+        let table = locks.table::<CHANGES>(record, db, key);
         let count = u64::from(!CHANGES);
         let Some(mut slot) = table.find(key.bytes, key.hash) else {
             *misses += count;

@@ -29,7 +29,8 @@ struct Held {
     guard: ShardGuard<'static>,
 }
 
-enum Gate {
+/// Where a commit is.
+pub(super) enum Gate {
     Outside,
     Shared(#[allow(dead_code, reason = "held for its drop")] Entered<'static>),
     Exclusive(Exclusive<'static>),
@@ -70,7 +71,7 @@ impl From<Refused> for Stop {
 pub(super) struct Locks {
     shared: &'static Shared,
     thread: usize,
-    gate: Gate,
+    pub(super) gate: Gate,
     scope: Scope,
     /// The database that the present part of a chunk was planned for.
     pub(super) planned_db: u32,
@@ -106,20 +107,6 @@ impl Locks {
         }
     }
 
-    pub(super) fn enter(&mut self) {
-        self.gate = Gate::Shared(self.shared.gate.enter(self.thread));
-    }
-
-    /// Enters the gate, unless what has the whole keyspace takes too long; returns whether it did.
-    #[inline]
-    pub(super) fn enter_unless_busy(&mut self) -> bool {
-        match self.shared.enter_unless_busy(self.thread) {
-            Some(entered) => self.gate = Gate::Shared(entered),
-            None => self.gate = Gate::Outside,
-        }
-        self.has_entered()
-    }
-
     /// Whether it is inside of the gate.
     #[inline]
     pub(super) fn has_entered(&self) -> bool {
@@ -133,9 +120,19 @@ impl Locks {
         schedule::point();
     }
 
-    /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back.
+    /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back. For a
+    /// change that could not be undone (`CHANGES`) it is the empty table.
     #[inline(always)]
-    pub(super) fn table<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
+    pub(super) fn table<'a, const CHANGES: bool>(
+        &'a mut self,
+        record: &mut Recorder,
+        db: u32,
+        key: &Key<'_>,
+    ) -> &'a mut Table {
+        if CHANGES && record.sees_changes() {
+            cold_path();
+            return self.table_to_touch(record, db, key);
+        }
         if self.several {
             cold_path();
             return self.table_among(db, key);
@@ -164,20 +161,10 @@ impl Locks {
         }
     }
 
-    /// As [`Locks::table`], for changing the key. If the change could not be undone, returns the empty table instead.
-    #[inline(always)]
-    pub(super) fn table_for_change<'a>(&'a mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &'a mut Table {
-        if record.sees_changes() {
-            cold_path();
-            return self.table_to_touch(record, db, key);
-        }
-        self.table(record, db, key)
-    }
-
     #[inline(never)]
     fn table_to_touch(&mut self, record: &mut Recorder, db: u32, key: &Key<'_>) -> &mut Table {
-        let table = self.table(record, db, key);
-        if record.touch(db, key, table) { self.table(record, db, key) } else { self.table_outside() }
+        let table = self.table::<false>(record, db, key);
+        if record.touch(db, key, table) { self.table::<false>(record, db, key) } else { self.table_outside() }
     }
 
     /// The table of a key among those of several locks.
@@ -319,7 +306,7 @@ impl Locks {
                 };
                 let Some(alone) = alone else {
                     cold_path();
-                    self.enter_unless_busy();
+                    self.gate = shared.enter_unless_busy(self.thread).map_or(Gate::Outside, Gate::Shared);
                     return Err(Refused::TakesLong);
                 };
                 self.gate = Gate::Exclusive(alone);

@@ -39,8 +39,8 @@ use crate::shared::Shared;
 use crate::transactions::transaction::Transaction;
 
 pub use key::Key;
-use locks::Locks;
 pub use locks::Refused;
+use locks::{Gate, Locks};
 pub(crate) use moment::AccessClock;
 use moment::Moment;
 pub(crate) use rebuild::{rebuild, rebuild_value};
@@ -146,13 +146,14 @@ impl Commit {
 
     /// Enters the gate, shared.
     pub fn enter(&mut self) {
-        self.locks.enter();
+        self.locks.gate = Gate::Shared(self.shared.gate.enter(self.thread));
     }
 
     /// As [`Commit::enter`], unless what has the whole keyspace takes too long; returns whether it has entered.
     #[inline]
     pub fn enter_unless_busy(&mut self) -> bool {
-        self.locks.enter_unless_busy()
+        self.locks.gate = self.shared.enter_unless_busy(self.thread).map_or(Gate::Outside, Gate::Shared);
+        self.has_entered()
     }
 
     /// Whether it is inside of the gate: if not, a script takes too long, and no key may be touched.
@@ -174,7 +175,9 @@ impl Commit {
         self.broadcast();
         self.record.journal.submit();
         self.locks.leave();
-        self.free_garbage();
+        if self.has_garbage() {
+            self.free_garbage();
+        }
         if self.has_ready() {
             self.serve_elsewhere();
         }
@@ -417,22 +420,21 @@ impl Commit {
     pub fn discard(&mut self, garbage: Option<impl Into<Garbage>>) {
         if let Some(garbage) = garbage {
             if self.left.garbage.len() >= GARBAGE_MAX {
-                self.free_left();
+                self.free_garbage();
             }
             self.left.garbage.push(garbage.into());
         }
     }
 
-    /// Frees discarded garbage; large values in the background.
+    /// Whether something was discarded that is not free yet.
     #[inline]
-    pub fn free_garbage(&mut self) {
-        if !self.left.garbage.is_empty() {
-            self.free_left();
-        }
+    pub(crate) fn has_garbage(&self) -> bool {
+        !self.left.garbage.is_empty()
     }
 
+    /// Frees discarded garbage; large values in the background.
     #[cold]
-    fn free_left(&mut self) {
+    pub(crate) fn free_garbage(&mut self) {
         for garbage in self.left.garbage.drain(..) {
             self.shared.lazyfree.free(garbage);
         }

@@ -97,7 +97,7 @@ impl Commit {
             let was = undo.images[at].was.take();
             let Image { db, hash, .. } = undo.images[at];
             let bytes = undo.name(at);
-            let table = self.locks.table(&mut self.record, db, &Key { bytes, hash, shard: None });
+            let table = self.locks.table::<false>(&mut self.record, db, &Key { bytes, hash, shard: None });
             self.left.garbage.extend(table.remove(bytes, hash).map(Garbage::from));
             if let Some(Was { value, expire, clock }) = was {
                 table.insert(bytes, hash, NewValue::Owned(value), expire, clock);
@@ -105,7 +105,7 @@ impl Commit {
         }
         for (db, removed) in undo.expired.drain(..) {
             let (bytes, hash) = (removed.key(), self.shared.keyspace.hash(removed.key()));
-            let table = self.locks.table(&mut self.record, db, &Key { bytes, hash, shard: None });
+            let table = self.locks.table::<false>(&mut self.record, db, &Key { bytes, hash, shard: None });
             if table.get(bytes, hash).is_none() {
                 table.insert_entry(removed, hash);
             } else {

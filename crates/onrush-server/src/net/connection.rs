@@ -45,6 +45,19 @@ const TURN_READS_MAX: usize = 8;
 /// The longest wait that is timed; a longer one is without end.
 const WAIT_MS_MAX: i64 = 365 * 86_400_000;
 
+/// What [`Connection::receive`] has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, with those that were carried over.
+    Bytes(usize),
+    /// No byte is there yet.
+    Nothing,
+    /// It needs a turn of its own.
+    NeedsTurn,
+    /// The connection is broken.
+    Failed,
+}
+
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
@@ -226,43 +239,44 @@ impl Connection {
         self.alarm
     }
 
-    /// Whether it only has to read new commands and execute them: such connections share a round. All others have turns
-    /// of their own.
-    #[inline]
-    pub fn is_light(&self) -> bool {
-        self.socket.is_readable()
+    /// If it only has to read new commands and execute them: puts the rest of an unfinished command into `space` and reads up
+    /// to `len_max` bytes after it. Such connections share a round; all others have turns of their own.
+    pub fn receive(&mut self, space: &mut [u8], len_max: usize) -> Received {
+        let is_light = self.socket.is_readable()
             && self.input == Input::UsedUp
             && self.reply.is_empty()
             && self.query.can_be_carried()
             && !self.query.has_big()
             && !self.eof
             && !self.closing
-            && !self.session.handle.is_called()
-    }
-
-    /// Puts the rest of an unfinished command into `space` and reads up to `len_max` bytes after it; returns the number
-    /// of bytes in `space`, or 0 at the end of the stream. Only for a light connection.
-    ///
-    /// # Errors
-    /// Those of [`Socket::read`].
-    pub fn receive(&mut self, space: &mut [u8], len_max: usize) -> io::Result<usize> {
+            && !self.session.handle.is_called();
+        if !is_light {
+            cold_path();
+            return Received::NeedsTurn;
+        }
         let carried = self.query.carried().len();
         if carried > 0 {
             cold_path();
             space[..carried].copy_from_slice(self.query.carried());
         }
         let end = space.len().min(carried.saturating_add(len_max));
-        let read = self.socket.read(&mut space[carried..end]);
-        let len = read.inspect_err(|_| self.note_kept())?;
-        if len == 0 {
-            cold_path();
-            self.eof = true;
-            return Ok(0);
+        match self.socket.read(&mut space[carried..end]) {
+            Ok(0) => {
+                cold_path();
+                // Its own turn sees the end of the stream.
+                self.eof = true;
+                Received::NeedsTurn
+            }
+            Ok(len) => {
+                self.stats.net_input_bytes.add(len as u64);
+                self.stats.reads_processed.add(1);
+                Received::Bytes(carried + len)
+            }
+            Err(error) => {
+                self.note_kept();
+                if error.kind() == ErrorKind::WouldBlock { Received::Nothing } else { Received::Failed }
+            }
         }
-        let stats = self.stats;
-        stats.net_input_bytes.add(len as u64);
-        stats.reads_processed.add(1);
-        Ok(carried + len)
     }
 
     /// Whether it was told to close by another thread or a command.

@@ -6,7 +6,6 @@
 //! A panic while a connection is read or written ends only that connection.
 
 use std::hint::cold_path;
-use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use onrush_engine::batch::part::Lane;
@@ -17,7 +16,7 @@ use onrush_engine::observe::slow_batch::BatchTimes;
 use onrush_resp::Decoder;
 use slab::Slab;
 
-use crate::net::connection::After;
+use crate::net::connection::{After, Received};
 use crate::workers::place::Place;
 use crate::workers::scratch::{CARRY_LEN_MAX, ReplyBuffers};
 
@@ -87,47 +86,34 @@ impl Round<'_> {
         lists: &mut Lists,
     ) -> &'r [usize] {
         let mut at = 0;
-        while caught(|| self.receive_from(ready, &mut at, read_len_max, space, lists)).is_none() {
+        loop {
+            let done = caught(|| {
+                let mut start = lists.inputs.last().map_or(0, |input| input.end);
+                while let Some(&place) = ready.get(at)
+                    && lists.inputs.len() < GROUP_LEN_MAX
+                    && space.len() - start >= ROOM_MIN
+                {
+                    if let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) {
+                        *is_ready = false;
+                        match connection.receive(&mut space[start..], read_len_max) {
+                            Received::Bytes(len) => {
+                                lists.inputs.push(Input::new(start, start + len));
+                                lists.senders.push(place);
+                                start += len;
+                            }
+                            Received::Nothing => {}
+                            Received::NeedsTurn => self.heavy.push(place),
+                            Received::Failed => self.ended.push(place),
+                        }
+                    }
+                    at += 1;
+                }
+            });
+            if done.is_some() {
+                return &ready[at..];
+            }
             self.ended.push(ready[at]);
             at += 1;
-        }
-        &ready[at..]
-    }
-
-    fn receive_from(
-        &mut self,
-        ready: &[usize],
-        at: &mut usize,
-        read_len_max: usize,
-        space: &mut [u8],
-        lists: &mut Lists,
-    ) {
-        let mut start = lists.inputs.last().map_or(0, |input| input.end);
-        while let Some(&place) = ready.get(*at)
-            && lists.inputs.len() < GROUP_LEN_MAX
-            && space.len() - start >= ROOM_MIN
-        {
-            if let Some(Place { connection, is_ready, .. }) = self.places.get_mut(place) {
-                *is_ready = false;
-                if connection.is_light() {
-                    match connection.receive(&mut space[start..], read_len_max) {
-                        // The connection's own turn sees the end of the stream.
-                        Ok(0) => self.heavy.push(place),
-                        Ok(len) => {
-                            let end = start + len;
-                            lists.inputs.push(Input::new(start, end));
-                            lists.senders.push(place);
-                            start = end;
-                        }
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                        Err(_) => self.ended.push(place),
-                    }
-                } else {
-                    cold_path();
-                    self.heavy.push(place);
-                }
-            }
-            *at += 1;
         }
     }
 }

@@ -3,7 +3,7 @@
 use onrush_store::NewValue;
 use smallvec::SmallVec;
 
-use crate::commands::strings::{ExpiryUnit, check_string, float, integer, store};
+use crate::commands::strings::{ExpiryUnit, check_string, float, integer};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
@@ -138,7 +138,7 @@ fn store_int(ctx: &mut Ctx<'_>, key: &Key<'_>, value: i64, expiries: ExpiryChang
         }
         return;
     }
-    store(ctx, key, NewValue::Int(value), expiries.after);
+    ctx.commit.set(key, NewValue::Int(value), expiries.after);
 }
 
 fn reply_ints(ctx: &mut Ctx<'_>, value: i64, added: i64) {
@@ -179,7 +179,7 @@ fn add_float(ctx: &mut Ctx<'_>, options: &Options) -> CommandResult {
     }
     let value = bounded.to_string();
     let expiries = ExpiryChange { before: found.expire, after: expiry(found.expire) };
-    store(ctx, &key, NewValue::Bytes(value.as_bytes()), expiries.after);
+    ctx.commit.set(&key, NewValue::Bytes(value.as_bytes()), expiries.after);
     note(ctx, &key, "incrbyfloat", value.as_bytes(), expiries);
     let added = bounded.checked_add(found.value.negated()).unwrap_or(increment);
     reply_floats(ctx, &value, &added.to_string());

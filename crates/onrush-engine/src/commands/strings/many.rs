@@ -3,7 +3,7 @@
 use onrush_store::Type;
 use smallvec::SmallVec;
 
-use crate::commands::strings::{Options, new_value, reply_value, store};
+use crate::commands::strings::{Options, new_value, reply_value};
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::CommandError;
@@ -78,7 +78,7 @@ fn set_pairs(ctx: &mut Ctx<'_>) {
             ctx.commit.prefetch_entry(&ahead);
         }
         let value = new_value(ctx, index + 1);
-        store(ctx, &key, value, None);
+        ctx.commit.set(&key, value, None);
         ctx.changed(EventClass::String, "set", key.bytes);
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn msetex(ctx: &mut Ctx<'_>) -> CommandResult {
         fetch_ahead(ctx, &keys, nth);
         let expire = if options.keep_ttl { ctx.commit.write(key).and_then(|slot| slot.expire_at()) } else { expire };
         let value = new_value(ctx, FIRST_KEY + 2 * nth + 1);
-        store(ctx, key, value, expire);
+        ctx.commit.set(key, value, expire);
         ctx.changed(EventClass::String, "set", key.bytes);
         if expire.is_some() && !options.keep_ttl {
             ctx.notify(EventClass::Generic, "expire", key.bytes);

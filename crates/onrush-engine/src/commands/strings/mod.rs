@@ -132,13 +132,6 @@ pub(super) fn check_string(entry: &Entry) -> CommandResult {
     if entry.ty() == Type::String { Ok(()) } else { Err(error::WRONG_TYPE.into()) }
 }
 
-/// Overwrites or creates a key, with its locks held; removes an old expiry.
-// As a call it costs SET 20 of 1,140 instructions.
-#[inline(always)]
-pub(super) fn store(ctx: &mut Ctx<'_>, key: &Key<'_>, value: NewValue<'_>, expire: Option<i64>) {
-    ctx.commit.set(key, value, expire);
-}
-
 /// The options of SET, MSETEX and GETEX.
 #[derive(Default)]
 pub(super) struct Options<'a> {
@@ -233,7 +226,7 @@ pub(crate) fn set(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     let key = ctx.key(1);
     let value = new_value(ctx, 2);
-    store(ctx, &key, value, None);
+    ctx.commit.set(&key, value, None);
     ctx.changed(EventClass::String, "set", key.bytes);
     ctx.reply_ok()
 }
@@ -265,7 +258,7 @@ fn set_generic(ctx: &mut Ctx<'_>, options: &Options<'_>, value_index: usize) -> 
         }
     }
     let value = new_value(ctx, value_index);
-    store(ctx, &key, value, expire);
+    ctx.commit.set(&key, value, expire);
     ctx.changed(EventClass::String, "set", key.bytes);
     if options.expiry.is_some() {
         ctx.notify(EventClass::Generic, "expire", key.bytes);
@@ -301,7 +294,7 @@ pub(crate) fn setnx(ctx: &mut Ctx<'_>) -> CommandResult {
         return ctx.reply_int(0);
     }
     let value = new_value(ctx, 2);
-    store(ctx, &key, value, None);
+    ctx.commit.set(&key, value, None);
     ctx.changed(EventClass::String, "set", key.bytes);
     ctx.reply_int(1)
 }
@@ -323,7 +316,7 @@ pub(crate) fn getset(ctx: &mut Ctx<'_>) -> CommandResult {
     let key = ctx.key(1);
     reply_entry(ctx.out, ctx.commit.read(&key))?;
     let value = new_value(ctx, 2);
-    store(ctx, &key, value, None);
+    ctx.commit.set(&key, value, None);
     ctx.changed(EventClass::String, "set", key.bytes);
     ctx.log_instead(&[b"SET", key.bytes, ctx.arg(2)]);
     Ok(())
@@ -411,7 +404,7 @@ pub(crate) fn append(ctx: &mut Ctx<'_>) -> CommandResult {
     match old {
         None => {
             let value = new_value(ctx, 2);
-            store(ctx, &key, value, None);
+            ctx.commit.set(&key, value, None);
         }
         Some((_, copied)) => {
             check_length(ctx, old_len as u64 + suffix.len() as u64)?;
@@ -451,7 +444,7 @@ pub(crate) fn setrange(ctx: &mut Ctx<'_>) -> CommandResult {
     } else {
         let mut bytes = vec![0; end];
         bytes[offset..].copy_from_slice(patch);
-        store(ctx, &key, take_raw(&mut bytes), None);
+        ctx.commit.set(&key, take_raw(&mut bytes), None);
     }
     ctx.changed(EventClass::String, "setrange", key.bytes);
     ctx.reply_int(len as i64)
@@ -571,7 +564,7 @@ pub(crate) fn incrbyfloat(ctx: &mut Ctx<'_>) -> CommandResult {
     let sum = old.checked_add(increment).filter(|sum| !sum.is_infinite());
     let sum = sum.ok_or(error::NOT_FINITE)?;
     let text = sum.to_string();
-    store(ctx, &key, NewValue::Bytes(text.as_bytes()), expire);
+    ctx.commit.set(&key, NewValue::Bytes(text.as_bytes()), expire);
     ctx.changed(EventClass::String, "incrbyfloat", key.bytes);
     ctx.log_instead(&[b"SET", key.bytes, text.as_bytes(), b"KEEPTTL"]);
     ctx.reply_bulk(text.as_bytes())
