@@ -59,10 +59,13 @@ fn wait_for_stream(primary: &mut Conn, replica: &mut Conn) {
     });
 }
 
-fn log_in(conn: &mut Conn, password: Option<&str>) {
+/// A new connection, since random commands may have killed those that were there.
+pub(super) fn connect(server: &Server, password: Option<&str>) -> Conn {
+    let mut conn = server.connect();
     if let Some(password) = password {
         assert_eq!(conn.call(&argv!["AUTH", password]).text(), "OK");
     }
+    conn
 }
 
 /// The sequences of every family that `oracle` knows, from the first of them on after a full sync.
@@ -78,15 +81,9 @@ fn follow_families(oracle: Oracle) {
         let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
         let judge = (oracle != Oracle::Newer)
             .then(|| Server::start_oracle(Oracle::Newer, &[&fixed[..], &auth[..], family.args].concat()));
-        let mut judge = judge.as_ref().map(Server::connect);
-        let (mut control, mut ours) = (primary.connect(), replica.connect());
-        log_in(&mut control, password);
-        if let Some(judge) = &mut judge {
-            log_in(judge, password);
-            wait_for_link(judge);
-        }
-        log_in(&mut ours, password);
-        wait_for_link(&mut ours);
+        let mut judge = judge.as_ref().map(|judge| connect(judge, password));
+        let mut ours = connect(&replica, password);
+        judge.iter_mut().chain([&mut ours]).for_each(wait_for_link);
         let mut generator = Generator::new(family, oracle);
         for seed in seeds_fresh_at_night(SEQUENCES) {
             let sequence = generator.sequence(&mut Rng::new(seed), 2, COMMANDS_PER_SEQUENCE);
@@ -99,6 +96,7 @@ fn follow_families(oracle: Oracle) {
                     conns[step.conn] = None;
                 }
             }
+            let mut control = connect(&primary, password);
             if let Some(judge) = &mut judge {
                 wait_for_stream(&mut control, judge);
                 wait_for_stream(&mut control, &mut ours);
@@ -114,7 +112,7 @@ fn follow_families(oracle: Oracle) {
         // Valkey lets the counter of a group overflow, and sends what no server takes.
         let is_known = |line: &str| oracle == Oracle::Valkey && line.contains("'XGROUP'");
         let failed = log.lines().find(|line| line.contains("fails here") && !is_known(line));
-        assert!(failed.is_none(), "{}: {log}", family.name);
+        assert!(failed.is_none(), "{}: {failed:?}\n{log}", family.name);
     }
 }
 

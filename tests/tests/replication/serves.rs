@@ -13,7 +13,7 @@ use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Oracle, Server, wait_until};
 
-use crate::follows::{fill, info, is_same, start_primary, start_replica, wait_for_link};
+use crate::follows::{connect, fill, info, is_same, start_primary, start_replica, wait_for_link};
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 const SEQUENCES: u64 = 24;
@@ -61,14 +61,11 @@ fn follow_families(oracle: Oracle) {
         // The others have digests of their own for some sorted sets, so a replica of theirs tells what their data is.
         let judge = (oracle != Oracle::Newer)
             .then(|| start_redis_replica(Oracle::Newer, &replica, &[&auth[..], family.args].concat()));
-        let (mut ours, mut theirs) = (primary.connect(), judge.as_ref().unwrap_or(&replica).connect());
-        for conn in [&mut ours, &mut theirs] {
-            password.map(|password| conn.call(&argv!["AUTH", password]));
-        }
+        let mut theirs = connect(judge.as_ref().unwrap_or(&replica), password);
         wait_for_link(&mut theirs);
         run_family(&primary, family, oracle, |seed| {
             assert!(
-                is_same(&mut ours, &mut theirs),
+                is_same(&mut connect(&primary, password), &mut theirs),
                 "{} with seed {seed}: the replica has other data\n{}",
                 family.name,
                 replica.log_tail()
@@ -96,14 +93,14 @@ fn a_chain_of_three_has_the_same_data_everywhere() {
         let second = start_replica(&first, &[]);
         let third = start_redis_replica(Oracle::Newer, &second, &[]);
         let fourth = start_replica(&second, &[]);
-        let [mut a, mut b, mut c, mut d] = [&first, &second, &third, &fourth].map(Server::connect);
+        let [mut b, mut c, mut d] = [&second, &third, &fourth].map(Server::connect);
         [&mut b, &mut c, &mut d].into_iter().for_each(wait_for_link);
         run_family(&first, family, Oracle::Newer, |seed| {
             for replica in [&mut b, &mut c, &mut d] {
-                assert!(is_same(&mut a, replica), "{} with seed {seed}", family.name);
+                assert!(is_same(&mut first.connect(), replica), "{} with seed {seed}", family.name);
             }
         });
-        let id = info(&mut a, "replication", "master_replid");
+        let id = info(&mut first.connect(), "replication", "master_replid");
         assert!(
             [&mut b, &mut c, &mut d]
                 .map(|conn| info(conn, "replication", "master_replid"))
