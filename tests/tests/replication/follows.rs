@@ -131,6 +131,26 @@ fn a_replica_of_valkey_follows_every_family() {
     follow_families(Oracle::Valkey);
 }
 
+#[test]
+fn a_primary_sends_the_limit_of_a_trim_that_was_approximate() {
+    for oracle in Oracle::PARTNERS {
+        let primary = start_primary(oracle, &[]);
+        let replica = start_replica(&primary, &[]);
+        let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+        wait_for_link(&mut ours);
+        for n in 0..300 {
+            theirs.call(&argv!["XADD", "s", "MAXLEN", "~", "100", "LIMIT", "150", "*", "n", n.to_string()]);
+        }
+        theirs.run("MULTI");
+        theirs.run("XTRIM s MAXLEN ~ 20 LIMIT 100");
+        theirs.run("XADD s MINID ~ 5 LIMIT 3 * n v");
+        theirs.run("EXEC");
+        wait_for_stream(&mut theirs, &mut ours);
+        assert_eq!(ours.run("XLEN s"), theirs.run("XLEN s"));
+        assert!(!replica.log().contains("fails here"), "{}", replica.log_tail());
+    }
+}
+
 /// Commands that make a key of each type, some with times to live, in two databases, and a library.
 pub(super) fn fill(conn: &mut Conn) {
     for line in [
