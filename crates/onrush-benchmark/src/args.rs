@@ -351,7 +351,8 @@ impl Args {
         let mut db = 0;
         let (mut wants_tls, mut tls_options) = (self.tls, self.tls_options.clone());
         if let Some(uri) = &self.uri {
-            let info: onrush::ConnectionInfo = uri.parse().map_err(|error| format!("{}: {error}", shown::url(uri)))?;
+            let info = onrush::ConnectionInfo::from_url_of_tools(uri);
+            let info = info.map_err(|error| format!("{}: {error}", shown::url(uri)))?;
             if !info.unknown_options().is_empty() {
                 out::complain(&format!("Ignored options of the URL: {}", info.unknown_options().join(", ")));
             }

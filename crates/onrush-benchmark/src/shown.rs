@@ -98,7 +98,9 @@ pub fn url(text: &str) -> String {
     let mut shown = scheme.to_owned();
     match place.rsplit_once('@').map(|(login, host)| (login.split_once(':'), login, host)) {
         Some((Some((user, _)), _, host)) => shown.extend([user, ":", HIDDEN, "@", host]),
-        Some((None, login, host)) => shown.extend([login, "@", host]),
+        // A password alone.
+        Some((None, "", host)) => shown.extend(["@", host]),
+        Some((None, _, host)) => shown.extend([HIDDEN, "@", host]),
         None => shown.push_str(place),
     }
     for (index, option) in options.iter().flat_map(|options| options.split('&')).enumerate() {
@@ -136,7 +138,8 @@ mod tests {
             ("-u redis://bob:secret@h:1/2", "-u redis://bob:…@h:1/2"),
             ("-uredis://:se@c/r#et@h", "-uredis://:…@h"),
             ("-uredis://:se@c/r#e?t@h", "-uredis://…"),
-            ("-u redis://bob@h?db=1&pass=secret&other=secret", "-u redis://bob@h?db=1&pass=…"),
+            ("-u redis://bob@h?db=1&pass=secret&other=secret", "-u redis://…@h?db=1&pass=…"),
+            ("-u redis://secret@h/3", "-u redis://…@h/3"),
             ("-u redis://h?db=1&pass=se&cret&db=2", "-u redis://h?db=1&pass=…"),
             ("-u redis://h?pass=se&db=cret", "-u redis://h?pass=…"),
             ("-u redis://bob:x@h?pass=se@cret", "-u redis://…"),

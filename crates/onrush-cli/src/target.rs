@@ -81,7 +81,7 @@ impl Target {
         let Some((scheme, _)) = url.split_once("://") else {
             return Err(Fail::new("Invalid URI scheme"));
         };
-        let info: ConnectionInfo = url.parse().map_err(|error| Fail::new(format!("{error}")))?;
+        let info = ConnectionInfo::from_url_of_tools(url).map_err(|error| Fail::new(format!("{error}")))?;
         if !info.unknown_options().is_empty() {
             complain!("Ignored options of the URL: {}", info.unknown_options().join(", "));
         }
@@ -131,6 +131,24 @@ impl fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_alone_before_the_host_is_a_password() {
+        for (url, user, password) in [
+            ("redis://secret@h", None, Some("secret")),
+            ("redis://a%2Fb@h/3", None, Some("a/b")),
+            ("redis://secret@h?user=bob", Some("bob"), Some("secret")),
+            ("redis://bob@h?pass=secret", Some("bob"), Some("secret")),
+            ("redis://bob:@h", Some("bob"), Some("")),
+            ("redis://:secret@h", None, Some("secret")),
+            ("redis://h", None, None),
+        ] {
+            let mut target = Target::new();
+            target.set_url(url).unwrap();
+            let login = (target.user.as_deref(), target.password.as_deref());
+            assert_eq!(login, (user.map(str::as_bytes), password.map(str::as_bytes)), "{url}");
+        }
+    }
 
     #[test]
     fn no_refusal_of_a_url_shows_its_password() {

@@ -39,12 +39,13 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Whole numbers up to this have no exponent: half of the largest of 64 bits.
+/// Whole numbers up to this are written exactly: half of the largest of 64 bits.
 const PLAIN_MAX: f64 = (i64::MAX / 2) as f64;
 
 /// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, or `inf`, `-inf`
-/// or `nan`. A whole number has an exponent if more than seven zeros would stand behind those digits and it is above
-/// [`PLAIN_MAX`]; another one if seven digits or more stand behind the point and it is below 0.001 or from 10,000 on.
+/// or `nan`. A whole number has all its digits up to [`PLAIN_MAX`], and above it an exponent if more than seven zeros would
+/// stand behind the shortest ones; another one has an exponent if seven digits or more stand behind the point and it is
+/// below 0.001 or from 10,000 on.
 pub fn format_double(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -55,6 +56,9 @@ pub fn format_double(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
+    if value.abs() <= PLAIN_MAX && value.fract() == 0.0 {
+        return (value as i64).to_string();
+    }
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -62,7 +66,7 @@ pub fn format_double(value: f64) -> String {
     // Of the last digit.
     let scale = exponent - (digits - 1);
     let is_plain = match scale {
-        0.. => exponent < digits + 7 || value.abs() <= PLAIN_MAX,
+        0.. => exponent < digits + 7,
         _ => scale > -7 || exponent.abs() < 4,
     };
     if is_plain {
@@ -153,6 +157,10 @@ mod tests {
             (0.1, "0.1"),
             (2e18, "2000000000000000000"),
             (-4.6e18, "-4600000000000000000"),
+            (1796052012123456768.0, "1796052012123456768"),
+            (-71596021207396384.0, "-71596021207396384"),
+            (4611686018427387904.0, "4611686018427387904"),
+            (4611686018427389000.0, "4611686018427389000"),
             (4.7e18, "4.7e+18"),
             (1e20, "1e+20"),
             (18446744073709551616.0, "18446744073709552000"),

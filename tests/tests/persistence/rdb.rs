@@ -674,3 +674,23 @@ fn dumps_of_functions_are_compressed_as_configured() {
         assert_eq!(read(&file).functions, [text.as_bytes()]);
     }
 }
+
+#[test]
+fn snapshots_have_the_newer_version_only_while_fields_expire() {
+    let server = Launch::onrush().start();
+    let mut conn = server.connect();
+    let version = |conn: &mut Conn| {
+        assert_eq!(conn.run("SAVE").text(), "OK");
+        let file = fs::read(server.dir().join("dump.rdb")).expect("a file");
+        String::from_utf8_lossy(&file[..9]).into_owned()
+    };
+    let many: Vec<String> = (0..1_000).flat_map(|n| [format!("f{n}"), "v".to_owned()]).collect();
+    for gone in ["DEL h", "HPERSIST h FIELDS 2 f1 f2", "HDEL h f1 f2"] {
+        conn.call(&Argv(["HSET", "h"].into_iter().chain(many.iter().map(String::as_str)).map(Into::into).collect()));
+        assert_eq!(version(&mut conn), "REDIS0010", "{gone}");
+        conn.run("HEXPIRE h 1000 FIELDS 2 f1 f2");
+        assert_eq!(version(&mut conn), "REDIS0012", "{gone}");
+        conn.run(gone);
+        wait_until("the older servers can read it", || version(&mut conn) == "REDIS0010");
+    }
+}

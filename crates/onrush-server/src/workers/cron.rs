@@ -52,6 +52,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
     let mut nudges = Nudges::default();
     let mut expire = ExpireCycle::new(server);
     let mut clocks = ClockCycle::new(server);
+    let mut fields = FieldCycle { server, last: Instant::now() };
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
@@ -75,6 +76,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
             expire.run(period * EXPIRE_SHARE_PERCENT / 100);
         }
         clocks.run();
+        fields.run();
         server.count_clients();
         if !server.replication.role.ignores_maxmemory()
             && server.eviction.wants_worker(server.apart(), server.stats.changes())
@@ -336,6 +338,31 @@ impl ClockCycle {
         if let Some((_, shard)) = found {
             let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
             shard.lock().coarsen_clocks(server.clock.unix_ms());
+        }
+    }
+}
+
+/// Finds out now and then whether there still are hashes with fields that expire, since only those need the version of RDB
+/// that fewer servers read. They may have gone by other ways than by expiring.
+struct FieldCycle {
+    server: &'static Server,
+    last: Instant,
+}
+
+impl FieldCycle {
+    const PERIOD: Duration = Duration::from_secs(5);
+
+    fn run(&mut self) {
+        if self.last.elapsed() < Self::PERIOD {
+            return;
+        }
+        self.last = Instant::now();
+        let Self { server, .. } = *self;
+        for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
+            for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_held_long()) {
+                let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
+                shard.lock().look_for_timed_fields();
+            }
         }
     }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Books {
     volatile: u32,
 }
 
-/// Set in [`Books::volatile`] while there may be hashes with fields that expire. A pass that finds none clears it.
+/// Set in [`Books::volatile`] while there may be hashes with fields that expire. A pass that finds none clears it, also
+/// [`Table::look_for_timed_fields`].
 const TIMED_FIELDS: u32 = 1 << 31;
 
 /// Set in [`Books::volatile`] on one of the two sides of the snapshots' cuts (see [`crate::Keyspace::cut`]).
@@ -398,6 +399,15 @@ impl Table {
 
     pub(crate) fn books_mut(&mut self) -> &mut Books {
         &mut self.books
+    }
+
+    /// Looks whether there still are hashes with fields that expire; otherwise snapshots are told so from now on. O(1) if there
+    /// were none before, and up to the first one.
+    pub fn look_for_timed_fields(&mut self) {
+        let is_timed = |bucket| self.timed(bucket).any(|located| located.entry().next_field_expiry().is_some());
+        if self.has_timed_fields() && !(0..self.buckets.count()).any(is_timed) {
+            self.books.volatile &= !TIMED_FIELDS;
+        }
     }
 
     /// Whether there may be hashes with fields that expire.

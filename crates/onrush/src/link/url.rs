@@ -168,6 +168,35 @@ impl ConnectionInfo {
         }
     }
 
+    /// Reads a URL as `redis-cli` does: what stands alone before the `@` is the password, and not a user without one.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    ///
+    /// ```
+    /// let info = onrush::ConnectionInfo::from_url_of_tools("redis://secret@localhost")?;
+    /// assert_eq!((info.username, info.password.as_deref()), (None, Some("secret")));
+    /// # Ok::<(), onrush::RedisError>(())
+    /// ```
+    pub fn from_url_of_tools(url: &str) -> RedisResult<ConnectionInfo> {
+        let mut info: ConnectionInfo = url.parse()?;
+        let (start, end) = place_in(url);
+        if let Some((login, _)) = url[start..end].rsplit_once('@')
+            && !login.is_empty()
+            && info.password.is_none()
+        {
+            if login.contains(':') {
+                info.password = Some(String::new());
+            } else {
+                let password = decode(login)?;
+                // Unless an option names one.
+                info.username = info.username.filter(|user| *user != password);
+                info.password = Some(password);
+            }
+        }
+        Ok(info)
+    }
+
     /// The names of the options in the URL that mean nothing here.
     pub fn unknown_options(&self) -> &[String] {
         &self.unknown_options

@@ -280,9 +280,15 @@ pub(super) fn reply(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
 pub(super) fn store(ctx: &mut Ctx<'_>, operation: Operation) -> CommandResult {
     let (target, event) = (ctx.key(1), ctx.command.spec.name);
     let query = Query::parse(ctx, operation, Form::Store)?;
-    let limits = ctx.engine.settings.encodings.sorted_set();
+    let mut limits = ctx.engine.settings.encodings.sorted_set();
     let mut result = SortedSet::default();
-    for (member, score) in query.combine(ctx, operation) {
+    let members = query.combine(ctx, operation);
+    let fits = |(member, _): &(Vec<u8>, f64)| member.len() <= limits.listpack_value_len_max;
+    if members.len() > limits.listpack_entries_max || !members.iter().all(fits) {
+        // A score of -0 would become 0 in a small form that comes first.
+        limits.listpack_entries_max = 0;
+    }
+    for (member, score) in members {
         result.insert(&member, score, &limits);
     }
     store_result(ctx, &target, result, event)

@@ -217,6 +217,25 @@ fn a_field_that_is_timed_later_is_noted_by_its_slot() {
 }
 
 #[test]
+fn hashes_whose_fields_expire_no_more_are_found() {
+    let mut table = table();
+    for n in 0..100 {
+        put_hash(&mut table, n, &[Some(1_000), None]);
+    }
+    for n in 0..100 {
+        table.look_for_timed_fields();
+        assert!(table.has_timed_fields());
+        let (key, hash) = (key(n), table.books.hasher.hash(&key(n)));
+        match n % 2 {
+            0 => drop(take(&mut table, n)),
+            _ => _ = table.find(&key, hash).unwrap().collection_mut::<Hash>().unwrap().set_expiry(b"f0", None),
+        }
+    }
+    table.look_for_timed_fields();
+    assert!(!table.has_timed_fields());
+}
+
+#[test]
 fn many_fields_expire_a_few_at_a_time() {
     let mut table = table();
     put_hash(&mut table, 1, &[Some(1); 30]);
