@@ -79,6 +79,7 @@ endif
 
 lintmore: $(CARGO_DENY) ## what seldom fails: no features, the oldest Rust, the docs of the code, Lua under AddressSanitizer
 	cargo clippy --workspace --no-default-features --locked -- -D warnings
+	[ -f fuzz/libfuzzer/Cargo.lock ] || cargo generate-lockfile --manifest-path fuzz/libfuzzer/Cargo.toml
 	for tree in benchmarks/clients fuzz/libfuzzer; do \
 		$(CARGO_DENY) --locked --manifest-path $$tree/Cargo.toml --config deny.toml check $(DENY_QUIET) licenses sources || exit 1; \
 	done

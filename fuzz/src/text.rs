@@ -3,7 +3,7 @@
 use onrush_engine::command::syntax;
 use onrush_engine::formats::glob::glob_match;
 use onrush_engine::formats::long_double::LongDouble;
-use onrush_resp::{InlineArgs, format_double, parse_i64, split_inline};
+use onrush_resp::{InlineArgs, parse_i64, push_double, push_shortest, split_inline};
 use onrush_server::config::{CommandLine, load};
 
 /// Words of an inline command stand where they are said to stand.
@@ -25,7 +25,11 @@ pub fn numbers(data: &[u8]) {
     if let Some(bytes) = data.first_chunk::<8>() {
         let value = f64::from_le_bytes(*bytes);
         if value.is_finite() {
-            assert_eq!(format_double(value).parse::<f64>(), Ok(value));
+            for push in [push_double, push_shortest] {
+                let mut text = Vec::new();
+                push(&mut text, value);
+                assert_eq!(std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()), Some(value));
+            }
         }
     }
 }

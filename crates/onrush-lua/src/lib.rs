@@ -39,5 +39,4 @@ pub use functions::{BAD_NAME, FunctionFlags, Registered, is_name};
 pub use host::{Host, Interrupt, LogLevel};
 pub use interpreter::{Compiled, Ended, Interpreter, Limits};
 pub use lists::Lists;
-pub use number::push_shortest;
 pub use sha::{Sha1Hex, ShaHasher, sha1_hex};

@@ -23,56 +23,11 @@ fn trim(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Integers up to this are spelled as such.
-const INTEGER_MAX: f64 = (1_u64 << 62) as f64;
-
-/// Appends a number as an argument of a command: integers in full, others in the shortest form that reads back the same.
+/// Appends a number as an argument of a command.
 pub(crate) fn push_argument(out: &mut Vec<u8>, value: f64) {
-    if value.abs() <= INTEGER_MAX && value as i64 as f64 == value {
-        out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
-        return;
-    }
-    push_shortest(out, value);
-}
-
-/// Appends a number in the shortest form that reads back the same. Redis 7.2 and later use this form where no person
-/// reads it: in digests, and for arguments of scripts' commands.
-pub fn push_shortest(out: &mut Vec<u8>, value: f64) {
-    if push_special(out, value) {
-        return;
-    }
-    if value.is_sign_negative() {
-        out.push(b'-');
-    }
-    if value == 0.0 {
-        out.push(b'0');
-        return;
-    }
-    let scientific = format!("{:e}", value.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: Vec<u8> = mantissa.bytes().filter(|&byte| byte != b'.').collect();
-    let count = digits.len() as i32;
-    // Zeros to append to the digits; a negative number moves the point into them.
-    let zeros = exponent + 1 - count;
-    if zeros >= 0 && exponent < count + 7 {
-        out.extend_from_slice(&digits);
-        out.extend(std::iter::repeat_n(b'0', zeros as usize));
-    } else if zeros < 0 && (zeros > -7 || exponent.abs() < 4) {
-        let whole = count + zeros;
-        if whole <= 0 {
-            out.extend_from_slice(b"0.");
-            out.extend(std::iter::repeat_n(b'0', -whole as usize));
-            out.extend_from_slice(&digits);
-        } else {
-            out.extend_from_slice(&digits[..whole as usize]);
-            out.push(b'.');
-            out.extend_from_slice(&digits[whole as usize..]);
-        }
-    } else {
-        out.extend_from_slice(mantissa.as_bytes());
-        let sign = if exponent < 0 { '-' } else { '+' };
-        out.extend_from_slice(format!("e{sign}{}", exponent.abs()).as_bytes());
+    if !push_special(out, value) {
+        // 0 for -0.
+        onrush_resp::push_double(out, value + 0.0);
     }
 }
 

@@ -24,6 +24,8 @@
 #[allow(clippy::incompatible_msrv)]
 mod decode;
 mod element;
+#[cfg(feature = "server")]
+mod grisu;
 mod inline;
 mod number;
 mod read;
@@ -39,7 +41,9 @@ mod words;
 pub use decode::{ArgRange, Decoded, Decoder, Limits, ProtocolError, TLS_HANDSHAKE};
 pub use element::{AggregateKind, BulkKind, ReplyError, Scalar, reply_limits};
 pub use inline::{InlineArgs, split_inline};
-pub use number::{format_double, format_long_double, parse_f64, parse_i64};
+pub use number::{format_long_double, parse_f64, parse_i64};
+#[cfg(feature = "server")]
+pub use number::{push_double, push_shortest};
 pub use read::{Ended, ReplyReader, ReplyVisitor};
 #[cfg(feature = "server")]
 pub use reply::{Mark, Proto, Reply};

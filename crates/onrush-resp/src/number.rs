@@ -1,5 +1,8 @@
 //! Numbers as the protocol and the commands spell them.
 
+#[cfg(feature = "server")]
+use crate::grisu::Digits;
+
 /// Parses a decimal `i64` as strictly as Redis does: an optional `-`, no `+`, no leading zeros, no spaces.
 ///
 /// Returns `None` for anything else, including values out of range. O(length).
@@ -39,41 +42,68 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Whole numbers up to this are written exactly: half of the largest of 64 bits.
+/// Whole numbers up to this are written exactly in replies: half of the largest of 64 bits.
+#[cfg(feature = "server")]
 const PLAIN_MAX: f64 = (i64::MAX / 2) as f64;
 
-/// Writes a double as Redis 7.2 does in replies: the shortest digits that read back to the same value, or `inf`, `-inf`
-/// or `nan`. A whole number has all its digits up to [`PLAIN_MAX`], and above it an exponent if more than seven zeros would
-/// stand behind the shortest ones; another one has an exponent if seven digits or more stand behind the point and it is
-/// below 0.001 or from 10,000 on.
-pub fn format_double(value: f64) -> String {
+/// Appends a double as Redis 7.2 and later have it in replies: a whole number with all its digits up to 2^62, another one
+/// as [`push_shortest`] does. O(1).
+#[cfg(feature = "server")]
+#[inline]
+pub fn push_double(out: &mut Vec<u8>, value: f64) {
+    // Not -0.
+    if value.abs() <= PLAIN_MAX && value.fract() == 0.0 && (value != 0.0 || value.is_sign_positive()) {
+        out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
+    } else {
+        push_shortest(out, value);
+    }
+}
+
+/// Appends a double as Redis 7.2 and later have it in digests and for arguments of scripts' commands: few digits that read back
+/// to the same value ([`Digits`]), or `inf`, `-inf`, `nan`. There is an exponent if seven zeros or more would stand behind the
+/// digits of a whole number, and if seven digits or more stand behind the point of another one that is below 0.001 or
+/// from 10,000 on. O(1).
+#[cfg(feature = "server")]
+pub fn push_shortest(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
-        return "nan".to_owned();
+        return out.extend_from_slice(b"nan");
+    }
+    if value.is_sign_negative() {
+        out.push(b'-');
     }
     if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+        return out.extend_from_slice(b"inf");
     }
     if value == 0.0 {
-        return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
+        return out.push(b'0');
     }
-    if value.abs() <= PLAIN_MAX && value.fract() == 0.0 {
-        return (value as i64).to_string();
+    let digits = Digits::of(value.abs());
+    let (digits, scale) = (digits.as_bytes(), digits.scale);
+    let count = digits.len() as i32;
+    let exponent = scale + count - 1;
+    if scale >= 0 && exponent < count + 7 {
+        out.extend_from_slice(digits);
+        out.extend(std::iter::repeat_n(b'0', scale as usize));
+    } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
+        let zeros = (-(count + scale)).max(0);
+        let (whole, fraction) = digits.split_at((count + scale).max(0) as usize);
+        match whole {
+            [] => out.push(b'0'),
+            whole => out.extend_from_slice(whole),
+        }
+        out.push(b'.');
+        out.extend(std::iter::repeat_n(b'0', zeros as usize));
+        out.extend_from_slice(fraction);
+    } else {
+        let (first, others) = digits.split_at(1);
+        out.extend_from_slice(first);
+        if !others.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(others);
+        }
+        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        out.extend_from_slice(itoa::Buffer::new().format(exponent.abs()).as_bytes());
     }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
-    // Of the last digit.
-    let scale = exponent - (digits - 1);
-    let is_plain = match scale {
-        0.. => exponent < digits + 7,
-        _ => scale > -7 || exponent.abs() < 4,
-    };
-    if is_plain {
-        return format!("{value}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{}", exponent.abs())
 }
 
 /// Writes a number as `INCRBYFLOAT` stores it: at most 17 digits after the point, no exponent, no trailing zeros.
@@ -155,6 +185,10 @@ mod tests {
             (-0.0, "-0"),
             (3.0, "3"),
             (0.1, "0.1"),
+            (100.0, "100"),
+            (100.5, "100.5"),
+            (0.05, "0.05"),
+            (382.8293721197916, "382.82937211979163"),
             (2e18, "2000000000000000000"),
             (-4.6e18, "-4600000000000000000"),
             (1796052012123456768.0, "1796052012123456768"),
@@ -177,7 +211,9 @@ mod tests {
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
         ] {
-            assert_eq!(format_double(value), text);
+            let mut out = Vec::new();
+            push_double(&mut out, value);
+            assert_eq!(String::from_utf8_lossy(&out), text);
         }
     }
 }

@@ -398,14 +398,17 @@ impl Reply {
 
     /// A double; RESP2 sees a bulk string.
     pub fn double(&mut self, value: f64) {
-        let text = crate::format_double(value);
         if self.is_resp3() {
             self.bytes.push(b',');
-            self.bytes.extend_from_slice(text.as_bytes());
-            self.crlf();
+            crate::push_double(&mut self.bytes, value);
         } else {
-            self.bulk(text.as_bytes());
+            let at = self.bytes.len();
+            crate::push_double(&mut self.bytes, value);
+            let end = self.bytes.len();
+            self.header(b'$', (end - at) as i64);
+            self.bytes[at..].rotate_left(end - at);
         }
+        self.crlf();
     }
 
     /// A boolean; RESP2 sees 1 or 0.

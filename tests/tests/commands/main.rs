@@ -16,6 +16,7 @@ mod hotkeys;
 mod increx;
 mod list_encodings;
 mod options;
+mod scores;
 mod scripts;
 mod set_order;
 mod stream_producers;

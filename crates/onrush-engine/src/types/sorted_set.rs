@@ -1,6 +1,6 @@
 //! Sorted sets.
 
-use onrush_resp::format_double;
+use onrush_resp::push_double;
 use onrush_store::SortedSet;
 
 use super::DataType;
@@ -10,7 +10,12 @@ use super::digest::Mixer;
 impl DataType for SortedSet {
     fn rebuild(&self, key: &[u8], emit: Emit<'_>) {
         let mut batch = Batch::new(key, emit);
-        self.iter().for_each(|(member, score)| batch.add(b"ZADD", &[format_double(score).as_bytes(), member]));
+        let mut text = Vec::new();
+        for (member, score) in self.iter() {
+            text.clear();
+            push_double(&mut text, score);
+            batch.add(b"ZADD", &[&text, member]);
+        }
         batch.flush();
     }
 

@@ -316,13 +316,15 @@ pub(crate) fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     let key = ctx.key(1);
     let set = ctx.commit.read_as::<SortedSet>(&key)?;
-    let mut found = Found::default();
+    let (mut found, mut text) = (Found::default(), Vec::new());
     let next = set.map_or(0, |set| {
         set.scan(scan.cursor, scan.count, &mut |member, score| {
             if scan.admits(member) {
                 found.push(member);
                 if !scan.no_values {
-                    found.push(onrush_resp::format_double(score).as_bytes());
+                    text.clear();
+                    onrush_resp::push_double(&mut text, score);
+                    found.push(&text);
                 }
             }
         })

@@ -1,13 +1,13 @@
 //! DEBUG DIGEST and DEBUG DIGEST-VALUE: the same digests as those of redis-server 7.2 or newer for the same data.
 //!
 //! A digest is 20 bytes, of nothing all zero. To *add* bytes is to xor their SHA-1 in: order does not matter. To *mix*
-//! bytes in is to add them and to replace the digest by its own SHA-1: order matters. A score is spelled with the
-//! fewest digits, as 7.2 does. 7.0 spells most fractions with 17 digits, so sorted sets with such scores have another
+//! bytes in is to add them and to replace the digest by its own SHA-1: order matters. A score is spelled with few
+//! digits, as 7.2 does. 7.0 spells most fractions with 17 digits, so sorted sets with such scores have another
 //! digest there.
 
 use std::fmt;
 
-use onrush_lua::push_shortest;
+use onrush_resp::push_shortest;
 use onrush_store::{CollectionRef, Entry, Hash, SortedSet, Stream, StreamId, Type, ValueRef};
 use sha1_smol::Sha1;
 
