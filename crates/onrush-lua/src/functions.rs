@@ -159,7 +159,7 @@ fn add(stack: &Stack<'_>, registered: Registered) -> Result<(), Problem> {
     let Some(loading) = loading.as_mut() else {
         return Err("redis.register_function can only be called on FUNCTION LOAD command");
     };
-    if loading.functions.iter().any(|(other, _)| other.name.eq_ignore_ascii_case(&registered.name)) {
+    if loading.functions.iter().any(|(other, _)| other.name == registered.name) {
         return Err("Function already exists in the library");
     }
     let kept = stack.keep();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use onrush_lua::{BAD_NAME, Registered, is_name};
+use onrush_resp::split_words;
 use parking_lot::RwLock;
 
-use super::cache::words;
 use super::habit::Habit;
 use crate::error::CommandError;
 
@@ -59,10 +59,13 @@ impl Library {
         const TWICE: CommandError =
             CommandError::fixed("ERR Invalid metadata value, name argument was given multiple times");
         const NO_NAME: CommandError = CommandError::fixed("ERR Library name was not given");
-        let line = text.strip_prefix(b"#!").ok_or(MISSING)?;
-        let line = &line[..memchr::memchr(b'\n', line).ok_or(INVALID)?];
-        let mut words = words(line);
-        let engine = words.next().unwrap_or_default();
+        if !text.starts_with(b"#!") {
+            return Err(MISSING);
+        }
+        let line = &text[..memchr::memchr(b'\n', text).ok_or(INVALID)?];
+        let words = split_words(line).ok_or(INVALID)?;
+        let (first, words) = words.split_first().ok_or(INVALID)?;
+        let engine = first.strip_prefix(b"#!").unwrap_or_default();
         let mut name = None;
         for word in words {
             match word.split_at_checked(b"name=".len()) {
@@ -71,7 +74,7 @@ impl Library {
                         return Err(TWICE);
                     }
                 }
-                _ => return Err(CommandError::bytes([b"ERR Invalid metadata value given: ", word].concat())),
+                _ => return Err(CommandError::bytes([b"ERR Invalid metadata value given: ", &word[..]].concat())),
             }
         }
         let name = name.ok_or(NO_NAME)?;
@@ -126,7 +129,9 @@ impl All {
 
     fn insert(&mut self, library: Arc<Library>) {
         for (number, function) in library.functions.iter().enumerate() {
-            self.functions.insert(function.name.to_ascii_lowercase(), (Arc::clone(&library), number));
+            // Of two names that differ by case alone the first one counts.
+            let name = function.name.to_ascii_lowercase();
+            self.functions.entry(name).or_insert_with(|| (Arc::clone(&library), number));
         }
         self.bytes += library.bytes();
         self.libraries.insert(library.name.clone(), library);

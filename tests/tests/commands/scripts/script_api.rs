@@ -2,7 +2,7 @@
 
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
-use onrush_tests::server::{Server, skips_on_stand_in, wait_until};
+use onrush_tests::server::{Oracle, Server, skips_on_stand_in, wait_until};
 
 #[test]
 fn commands_are_called_through_server_as_in_valkey() {
@@ -69,4 +69,51 @@ fn what_a_script_replaces_is_freed_while_it_runs() {
     let used = text.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a field");
     let used: u64 = used.trim().parse().expect("a number");
     assert!(used < 40 << 20, "{used}");
+}
+
+#[test]
+fn the_first_line_of_a_library_is_read_as_redis_reads_it() {
+    let servers = [Server::start_onrush(&[]), Server::start_oracle(Oracle::Newer, &[])];
+    let mut conns = servers.each_ref().map(Server::connect);
+    let one = "redis.register_function('f', function() return 1 end)";
+    let two =
+        "redis.register_function('A', function() return 1 end) redis.register_function('a', function() return 1 end)";
+    for line in [
+        "#!lua name=a",
+        "#!lua name='a'",
+        "#!lua \"name=a\"",
+        "#!lua name=\"a\\x62\"",
+        "#!lua name='a",
+        "#!lua name=a'b'",
+        "#! lua name=a",
+        "#!",
+        "#!lua",
+        "#!LUA NAME=a",
+        "#!lua  name=a ",
+        "#!lua name=a\r",
+        "#!lua name=a name=b",
+        "#!lua name=",
+        "#!lua name=a b",
+        "#!lua name=a b=c",
+        "#!js name=a",
+        "#!js name=a b",
+        " #!lua name=a",
+        "lua name=a",
+        "'#!lua' name=a",
+        "#!'lua' name=a",
+        "#!lua name=a-b",
+        "",
+    ] {
+        for code in [one, two] {
+            for command in [
+                argv!["FUNCTION", "FLUSH"],
+                argv!["FUNCTION", "LOAD", format!("{line}\n{code}")],
+                argv!["FCALL", "a", "0"],
+                argv!["FUNCTION", "LOAD", "REPLACE", line],
+            ] {
+                let [ours, theirs] = conns.each_mut().map(|conn| conn.call(&command));
+                assert_eq!(ours, theirs, "{command:?} of {line:?}");
+            }
+        }
+    }
 }
