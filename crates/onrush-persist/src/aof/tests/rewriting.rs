@@ -99,17 +99,36 @@ fn what_a_killed_rewrite_has_left_goes_when_the_log_is_opened() {
     let kept = ["appendonly.aof.x.base.rdb", "appendonly.aof.7.incr.aof.copy", "other.aof.7.incr.aof", "temp-7-1.rdb"];
     left.iter().chain(&kept).for_each(|name| drop(system.create(&path(name)).unwrap()));
     // A damaged manifest may have lost their lines.
-    let full = ["appendonly.aof.0.base.aof", "appendonly.aof.0.incr.aof", "appendonly.aof.9.incr.aof"];
-    for name in full {
+    let mut full = ["appendonly.aof.0.base.aof", "appendonly.aof.0.incr.aof", "appendonly.aof.9.incr.aof"].to_vec();
+    for name in &full {
         write_all(&*system.create(&path(name)).unwrap(), b"*1\r\n$4\r\nPING\r\n").unwrap();
     }
+    // Notes say where the stream of replicas is: alone they hold nothing, unless there is more than a new file has.
+    let mut left = left.to_vec();
+    let note: &[u8] = b"#TS:1796048152\r\n#ONRUSH stream abc 17\r\n";
+    for (name, text, is_left) in [
+        ("appendonly.aof.11.incr.aof", note.to_vec(), true),
+        ("appendonly.aof.12.incr.aof", [note, b"*1\r\n$4\r\nPING\r\n"].concat(), false),
+        ("appendonly.aof.13.incr.aof", [note, b"*1\r\n$4\r\nP"].concat(), false),
+        ("appendonly.aof.14.incr.aof", note.repeat(30), false),
+        ("appendonly.aof.15.incr.aof", b"#TS:17".to_vec(), true),
+    ] {
+        write_all(&*system.create(&path(name)).unwrap(), &text).unwrap();
+        if is_left { left.push(name) } else { full.push(name) }
+    }
+    // In the order of their names.
+    left.sort_unstable();
+    full.sort_unstable();
     let manifest = Manifest::load(&system, Path::new(DIR), NAME).unwrap().unwrap();
     let aof = Aof::open(Arc::new(system.clone()), options(FsyncPolicy::No).0, manifest, 0).unwrap();
     let strays = aof.take_strays();
-    assert_eq!((strays.removed, strays.kept), (left.map(str::to_owned).to_vec(), full.map(str::to_owned).to_vec()));
+    assert_eq!(
+        (strays.removed, strays.kept),
+        (left.iter().map(|name| (*name).to_owned()).collect(), full.iter().map(|name| (*name).to_owned()).collect())
+    );
     let names = names(&system);
     assert!(kept.iter().all(|name| names.iter().any(|other| other == name)), "{names:?}");
-    assert_eq!(names.len(), kept.len() + 6);
+    assert_eq!(names.len(), kept.len() + full.len() + 3);
 }
 
 #[test]
