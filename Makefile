@@ -134,9 +134,9 @@ clients: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## redis-cli, red
 summary: # what was skipped, and why
 	python3 scripts/test-summary.py $(TARGET)
 
-browser: server testbuild $(VENV)/.installed ## a report of onrush-benchmark in Chromium, which is installed
+browser: server tools testbuild $(VENV)/.installed $(NODE_FOLDER)/.installed ## a report of onrush-benchmark in Chromium, which is installed, and the clients of clusters of redis-server
 	scripts/install-tools.sh browser
-	$(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m nightly $(CLIENTS)
+	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -o verbosity_assertions=2 -p no:cacheprovider -m nightly $(CLIENTS)
 
 programs: $(BUILT) $(PROGRAMS)/.installed ## programs that use a Redis server, on Onrush as on redis-server: docs/programs.md
 	mkdir -p $(TARGET)/results
@@ -172,7 +172,7 @@ soak: server ## three hours of every kind of work at a bounded rate: memory stay
 failovers: server tools ## fail-overs by Redis's Sentinel or of a cluster under load, no acknowledged write may be lost; ARGS="--cluster --rounds 200"
 	cargo run --release --locked -p onrush-tests --bin onrush-failovers -- $(ARGS)
 
-slow: $(BUILT) $(VENV)/.installed ## what `make test` has no time for: slow tests, and random ones four times as often
+slow: $(BUILT) $(VENV)/.installed $(NODE_FOLDER)/.installed ## what `make test` has no time for: slow tests, and random ones four times as often
 	@# All of them, also behind one that fails; those beside the clients with the ones that they build on.
 	status=0; ONRUSH_TEST_NIGHTLY=1 $(MAKE) -k unit suites faults apart HARNESS=--include-ignored || status=1; \
 	NODE_PATH=$(NODE_FOLDER)/node_modules $(VENV)/bin/python -m pytest -q -rs -n 2 --dist loadfile -o verbosity_assertions=2 -p no:cacheprovider -m "not nightly" $(CLIENTS) || status=1; exit $$status
