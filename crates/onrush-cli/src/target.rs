@@ -139,6 +139,7 @@ mod tests {
             ("redis://a%2Fb@h/3", None, Some("a/b")),
             ("redis://secret@h?user=bob", Some("bob"), Some("secret")),
             ("redis://bob@h?pass=secret", Some("bob"), Some("secret")),
+            ("redis://bob@h?user=bob", Some("bob"), Some("bob")),
             ("redis://bob:@h", Some("bob"), Some("")),
             ("redis://:secret@h", None, Some("secret")),
             ("redis://h", None, None),
@@ -159,6 +160,7 @@ mod tests {
             ("redis://bob:secret@h:x", "port"),
             ("redis://bob:secret@h/x", "'x'"),
             ("bob:secret@h", "scheme"),
+            ("redis://se?cret@h", "reserved characters"),
         ] {
             let said = Target::new().set_url(url).unwrap_err().to_string();
             assert!(said.contains(named) && !said.contains("secret"), "{url}: {said}");

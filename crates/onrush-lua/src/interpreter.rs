@@ -644,7 +644,7 @@ mod tests {
                 "Error registering functions: ERR wrong number of arguments to redis.register_function",
             ),
             (
-                "redis.register_function('f', function() end) redis.register_function('F', function() end)",
+                "redis.register_function('f', function() end) redis.register_function('f', function() end)",
                 "Error registering functions: ERR Function already exists in the library",
             ),
             ("while true do end", "Error registering functions: ERR killed"),

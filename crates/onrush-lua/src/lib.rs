@@ -39,4 +39,5 @@ pub use functions::{BAD_NAME, FunctionFlags, Registered, is_name};
 pub use host::{Host, Interrupt, LogLevel};
 pub use interpreter::{Compiled, Ended, Interpreter, Limits};
 pub use lists::Lists;
+pub use number::push_general;
 pub use sha::{Sha1Hex, ShaHasher, sha1_hex};

@@ -1,7 +1,7 @@
 //! Numbers as text.
 
 /// Appends a number as C's `printf("%.{precision}g")` spells it, `precision` from 1.
-pub(crate) fn push_general(out: &mut Vec<u8>, value: f64, precision: usize) {
+pub fn push_general(out: &mut Vec<u8>, value: f64, precision: usize) {
     if push_special(out, value) {
         return;
     }

@@ -60,7 +60,7 @@ pub fn push_double(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Appends a double as Redis 7.2 and later have it in digests and for arguments of scripts' commands: few digits that read back
-/// to the same value ([`Digits`]), or `inf`, `-inf`, `nan`. There is an exponent if seven zeros or more would stand behind the
+/// to the same value ([`Digits`]), or `inf`, `-inf`, `nan`. There is an exponent if more than seven zeros would stand behind the
 /// digits of a whole number, and if seven digits or more stand behind the point of another one that is below 0.001 or
 /// from 10,000 on. O(1).
 #[cfg(feature = "server")]

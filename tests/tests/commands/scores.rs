@@ -31,6 +31,7 @@ fn scores_have_the_digits_that_redis_writes() {
                 argv!["ZINCRBY", "z", "0.25", "zero"],
                 argv!["ZUNIONSTORE", "u", "1", "z", "WEIGHTS", weight.to_string()],
                 argv!["ZRANGE", "u", "0", "-1", "WITHSCORES"],
+                argv!["ZSCAN", "u", "0", "MATCH", "m*"],
                 argv!["DEBUG", "DIGEST-VALUE", "z", "u"],
             ];
             for line in lines {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use onrush_lua::{FunctionFlags, Sha1Hex, ShaHasher};
+use onrush_resp::split_words;
 use parking_lot::Mutex;
 
 use super::habit::Habit;
@@ -96,24 +97,20 @@ fn read_head(text: &[u8]) -> Result<(usize, Option<FunctionFlags>), CommandError
     Ok((end, Some(read_shebang(&text[..end])?)))
 }
 
-/// The words of a shebang.
-pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
-}
-
 fn quoting(text: &str, word: &[u8]) -> CommandError {
     CommandError::bytes([text.as_bytes(), word].concat())
 }
 
 fn read_shebang(line: &[u8]) -> Result<FunctionFlags, CommandError> {
-    let mut words = words(line);
-    let engine = words.next().unwrap_or_default();
+    const INVALID: CommandError = CommandError::fixed("ERR Invalid engine in script shebang");
+    let words = split_words(line).ok_or(INVALID)?;
+    let (engine, options) = words.split_first().ok_or(INVALID)?;
     // As in Valkey, in any case of letters.
     if !engine.eq_ignore_ascii_case(b"#!lua") {
         return Err(quoting("ERR Unexpected engine in script shebang: ", engine));
     }
     let mut flags = FunctionFlags::default();
-    for word in words {
+    for word in options {
         let Some(list) = word.strip_prefix(b"flags=") else {
             return Err(quoting("ERR Unknown lua shebang option: ", word));
         };

@@ -172,7 +172,8 @@ impl Libraries {
     /// How many libraries and functions there are.
     pub(crate) fn count(&self) -> LibraryCounts {
         let all = self.all.read();
-        LibraryCounts { libraries: all.libraries.len(), functions: all.functions.len(), bytes: all.bytes }
+        let functions = all.libraries.values().map(|library| library.functions.len()).sum();
+        LibraryCounts { libraries: all.libraries.len(), functions, bytes: all.bytes }
     }
 
     /// The library that has a function, and the function's number in it.

@@ -52,7 +52,7 @@ fn run(server: &'static Server, workers: &Arc<[Arc<Mailbox>]>) {
     let mut nudges = Nudges::default();
     let mut expire = ExpireCycle::new(server);
     let mut clocks = ClockCycle::new(server);
-    let mut fields = FieldCycle { server, last: Instant::now() };
+    let mut fields = FieldCycle::new(server);
     let mut rates = Rates::default();
     let mut last_sample = Instant::now();
     let mut last_timeouts = Instant::now();
@@ -346,24 +346,44 @@ impl ClockCycle {
 /// that fewer servers read. They may have gone by other ways than by expiring.
 struct FieldCycle {
     server: &'static Server,
+    /// When it came to the end of the last database.
     last: Instant,
+    db: usize,
+    shard: usize,
 }
 
 impl FieldCycle {
-    const PERIOD: Duration = Duration::from_secs(5);
+    /// From the end of one pass to the beginning of the next.
+    const PERIOD: Duration = Duration::from_secs(4);
+
+    /// How long one call may take.
+    const TIME_MAX: Duration = Duration::from_millis(5);
+
+    fn new(server: &'static Server) -> Self {
+        Self { server, last: Instant::now(), db: 0, shard: 0 }
+    }
 
     fn run(&mut self) {
-        if self.last.elapsed() < Self::PERIOD {
+        if (self.db, self.shard) == (0, 0) && self.last.elapsed() < Self::PERIOD {
             return;
         }
-        self.last = Instant::now();
-        let Self { server, .. } = *self;
-        for db in (0..server.keyspace.databases()).filter_map(|db| server.keyspace.db(db)) {
-            for (_, shard) in db.shards().filter(|(_, shard)| !shard.is_held_long()) {
-                let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
-                shard.lock().look_for_timed_fields();
+        let (server, started) = (self.server, Instant::now());
+        while self.db < server.keyspace.databases() {
+            if let Some(db) = server.keyspace.db(self.db) {
+                for (index, shard) in db.shards_from(self.shard) {
+                    self.shard = index;
+                    if started.elapsed() >= Self::TIME_MAX {
+                        return;
+                    }
+                    let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
+                    if !shard.is_held_long() {
+                        shard.lock().look_for_timed_fields();
+                    }
+                }
             }
+            (self.db, self.shard) = (self.db + 1, 0);
         }
+        (self.db, self.last) = (0, Instant::now());
     }
 }
 

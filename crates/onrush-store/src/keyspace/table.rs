@@ -30,6 +30,8 @@ pub(crate) struct Books {
     len: u32,
     /// How many entries have an expiry, [`TIMED_FIELDS`] and [`SIDE`].
     volatile: u32,
+    /// The bucket where [`Table::look_for_timed_fields`] found one the last time.
+    fields_at: u32,
 }
 
 /// Set in [`Books::volatile`] while there may be hashes with fields that expire. A pass that finds none clears it, also
@@ -59,7 +61,10 @@ pub struct ExpireProgress {
 impl Table {
     /// An empty table; allocates nothing.
     pub fn new(hasher: Hasher) -> Self {
-        Table { buckets: BucketArray::empty(), books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile: 0 } }
+        Table {
+            buckets: BucketArray::empty(),
+            books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile: 0, fields_at: 0 },
+        }
     }
 
     /// Number of entries, expired ones included.
@@ -402,11 +407,24 @@ impl Table {
     }
 
     /// Looks whether there still are hashes with fields that expire; otherwise snapshots are told so from now on. O(1) if there
-    /// were none before, and up to the first one.
+    /// were none before or the one that was found the last time is still there, else O(timed entries).
     pub fn look_for_timed_fields(&mut self) {
-        let is_timed = |bucket| self.timed(bucket).any(|located| located.entry().next_field_expiry().is_some());
-        if self.has_timed_fields() && !(0..self.buckets.count()).any(is_timed) {
-            self.books.volatile &= !TIMED_FIELDS;
+        if !self.has_timed_fields() {
+            return;
+        }
+        let is_timed = |bucket: usize| self.timed(bucket).any(|located| located.entry().next_field_expiry().is_some());
+        let (count, last) = (self.buckets.count(), self.books.fields_at as usize);
+        let found = if last < count && is_timed(last) {
+            Some(last)
+        } else {
+            (0..count).find(|&bucket| {
+                self.prefetch_volatile(bucket + PREFETCH_AHEAD);
+                is_timed(bucket)
+            })
+        };
+        match found {
+            Some(bucket) => self.books.fields_at = bucket as u32,
+            None => self.books.volatile &= !TIMED_FIELDS,
         }
     }
 

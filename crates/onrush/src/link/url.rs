@@ -185,13 +185,14 @@ impl ConnectionInfo {
             && !login.is_empty()
             && info.password.is_none()
         {
+            let names_user = |option: &str| option.starts_with("user=") || option.starts_with("username=");
             if login.contains(':') {
                 info.password = Some(String::new());
             } else {
-                let password = decode(login)?;
-                // Unless an option names one.
-                info.username = info.username.filter(|user| *user != password);
-                info.password = Some(password);
+                info.password = Some(decode(login)?);
+                if !url[end..].split(['?', '&', '#']).any(names_user) {
+                    info.username = None;
+                }
             }
         }
         Ok(info)
@@ -266,6 +267,11 @@ impl FromStr for ConnectionInfo {
             return Err(bad(
                 "has an option without a value behind a password; an '&' within a password is written as %26",
             ));
+        }
+        if url.query().is_some_and(|query| {
+            query.split('&').any(|option| option.split('=').next().is_some_and(|name| name.contains('@')))
+        }) {
+            return Err(misplaced_login());
         }
         for (name, value) in url.query_pairs() {
             info.set_option(&name, value.into_owned())?;

@@ -110,10 +110,26 @@ fn the_first_line_of_a_library_is_read_as_redis_reads_it() {
                 argv!["FUNCTION", "LOAD", format!("{line}\n{code}")],
                 argv!["FCALL", "a", "0"],
                 argv!["FUNCTION", "LOAD", "REPLACE", line],
+                argv!["FUNCTION", "STATS"],
             ] {
                 let [ours, theirs] = conns.each_mut().map(|conn| conn.call(&command));
                 assert_eq!(ours, theirs, "{command:?} of {line:?}");
             }
         }
+    }
+    for line in [
+        "#!lua",
+        "#!lua 'flags=no-writes'",
+        "#!lua \"flags=no-writes",
+        "#!'lua'",
+        "#! lua",
+        "#!lua flags=",
+        "#!lua flags=x",
+        "#!",
+        "'#!lua'",
+    ] {
+        let script = argv!["EVAL", format!("{line}\nreturn 1"), "0"];
+        let [ours, theirs] = conns.each_mut().map(|conn| conn.call(&script));
+        assert_eq!(ours, theirs, "{line:?}");
     }
 }

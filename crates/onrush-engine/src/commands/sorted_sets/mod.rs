@@ -6,7 +6,7 @@ pub(crate) mod ranges;
 pub(crate) mod specs;
 
 use onrush_resp::{Reply, parse_f64};
-use onrush_store::{Random, SortedSet};
+use onrush_store::{Encoding, Random, SortedSet};
 use smallvec::SmallVec;
 
 use crate::commands::keys::scan::{ElementScan, Found};
@@ -323,7 +323,11 @@ pub(crate) fn zscan(ctx: &mut Ctx<'_>) -> CommandResult {
                 found.push(member);
                 if !scan.no_values {
                     text.clear();
-                    onrush_resp::push_double(&mut text, score);
+                    match set.encoding() {
+                        // Here Redis goes by way of a `long double`.
+                        Encoding::Skiplist => onrush_lua::push_general(&mut text, score, 17),
+                        _ => onrush_resp::push_double(&mut text, score),
+                    }
                     found.push(&text);
                 }
             }
