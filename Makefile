@@ -151,7 +151,7 @@ bench: tools server ## measure against redis-server; options through ARGS="--qui
 	python3 benchmarks/run.py $(ARGS)
 
 audit: tools server ## what every command costs on its worst shapes of data up to 1,000,000, beside redis-server; ARGS="--only sets"
-	cargo run --locked -p onrush-tests --bin onrush-audit -- --out benchmarks/runs/$(shell date -u +%Y-%m-%d-%H%M)-$(shell git describe --always --dirty)-audit.md $(ARGS)
+	cargo run --locked -p onrush-tests --bin onrush-audit -- --out benchmarks/runs/$(shell date -u +%Y-%m-%d)/$(shell date -u +%Y-%m-%d-%H%M)-$(shell git describe --always --dirty)-audit.md $(ARGS)
 
 experiments: build $(NODE_FOLDER)/.installed ## the experiments of docs/pipelining.md on this machine; ARGS="--quick" for a tenth
 	cargo build --release --locked -p onrush --example experiments

@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 
+from harness.report import path_of_record
 from harness.servers import CLIENT_CORE, Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -83,7 +84,6 @@ def main():
                     got.setdefault((case, client), []).append((rate, micros))
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
     now = datetime.datetime.now(datetime.timezone.utc)
-    name = f"{now:%Y-%m-%d-%H%M}-{commit.stdout.strip()}-clients.md"
     known = versions()
     lines = [
         "# The client library beside others",
@@ -108,7 +108,7 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     if not args.no_record:
-        with open(os.path.join(HERE, "runs", name), "w") as out:
+        with open(path_of_record(os.path.join(HERE, "runs"), f"{commit.stdout.strip()}-clients.md"), "w") as out:
             out.write(text)
 
 

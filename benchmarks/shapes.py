@@ -28,6 +28,7 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 from harness.load import command as encode  # noqa: E402
+from harness.report import path_of_record  # noqa: E402
 from harness.servers import free_port  # noqa: E402
 
 LAST = "the last reply"
@@ -239,8 +240,7 @@ def table(rows, has_head=True):
 
 def record(rows, arguments):
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    name = f"{datetime.datetime.now():%Y-%m-%d-%H%M}-{commit}-shapes.md"
-    path = os.path.join(HERE, "runs", name)
+    path = path_of_record(os.path.join(HERE, "runs"), f"{commit}-shapes.md")
     with open(path, "w") as out:
         out.write(f"# Large data there and back, {datetime.date.today()}, {commit}\n\n")
         out.write(f"`{' '.join(['shapes.py', *arguments])}`; {os.cpu_count()} processors. Each row is one server: it loaded the file that the\n")

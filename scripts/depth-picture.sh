@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 server=${ONRUSH_SERVER_BIN:-${CARGO_TARGET_DIR:-target}/release/onrush-server}
 tool=${ONRUSH_BENCHMARK_BIN:-${CARGO_TARGET_DIR:-target}/release/onrush-benchmark}
-record=benchmarks/runs/$(date -u +%Y-%m-%d-%H%M)-$(git describe --always)-depth
+record=benchmarks/runs/$(date -u +%Y-%m-%d)/$(date -u +%Y-%m-%d-%H%M)-$(git describe --always)-depth
+mkdir -p "$(dirname "$record")"
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$work"' EXIT

@@ -87,9 +87,9 @@ def missed(results):
 
 
 def record(folder, root, command_line, results, kinds, store_text):
-    """Writes runs/<date>-<commit>.md and .json; returns the path of the first."""
+    """Writes runs/<day>/<date>-<commit>.md and .json; returns the path of the first."""
     now = datetime.datetime.now().astimezone()
-    stem = os.path.join(folder, f"{now:%Y-%m-%d-%H%M}-{commit(root)}")
+    stem = path_of_record(folder, commit(root))
     facts = {
         "date": now.isoformat(timespec="seconds"),
         "commit": commit(root),
@@ -98,7 +98,6 @@ def record(folder, root, command_line, results, kinds, store_text):
         "redis_server": version(kinds.binaries["redis"]),
         "onrush_server": version(kinds.binaries["onrush"]),
     }
-    os.makedirs(folder, exist_ok=True)
     raw = []
     for result in results:
         case = result["case"]
@@ -121,10 +120,18 @@ def record(folder, root, command_line, results, kinds, store_text):
 
 
 def keep(folder, root, name, lines):
-    """Writes runs/<date>-<commit>-<name>.md."""
-    path = os.path.join(folder, f"{datetime.datetime.now():%Y-%m-%d-%H%M}-{commit(root)}-{name}.md")
+    """Writes runs/<day>/<date>-<commit>-<name>.md; returns its path."""
+    path = path_of_record(folder, f"{commit(root)}-{name}.md")
     with open(path, "w") as out:
         out.write("\n".join(lines) + "\n")
+    return path
+
+
+def path_of_record(folder, name):
+    """The path of a record of this minute, in the folder of its day, which is made."""
+    now = datetime.datetime.now()
+    os.makedirs(os.path.join(folder, f"{now:%Y-%m-%d}"), exist_ok=True)
+    return os.path.join(folder, f"{now:%Y-%m-%d}", f"{now:%Y-%m-%d-%H%M}-{name}")
 
 
 def version(binary):

@@ -68,6 +68,9 @@ fn main() -> ExitCode {
     if let Some(path) = args.out {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let text = report::head(&words) + &report::table(&outcomes);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).expect("its folder is made");
+        }
         std::fs::write(path, text).expect("the table is written");
     }
     let faults: usize = outcomes.iter().map(|outcome| outcome.faults.len()).sum();
