@@ -1,5 +1,6 @@
 //! The maintenance thread's regular work: active expiry, rates, idle clients, nudges for workers that are asleep.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -350,6 +351,8 @@ struct FieldCycle {
     last: Instant,
     db: usize,
     shard: usize,
+    /// Where there was one the last time: the bucket, by database and shard.
+    found: HashMap<(usize, usize), usize>,
 }
 
 impl FieldCycle {
@@ -360,7 +363,7 @@ impl FieldCycle {
     const TIME_MAX: Duration = Duration::from_millis(5);
 
     fn new(server: &'static Server) -> Self {
-        Self { server, last: Instant::now(), db: 0, shard: 0 }
+        Self { server, last: Instant::now(), db: 0, shard: 0, found: HashMap::new() }
     }
 
     fn run(&mut self) {
@@ -377,7 +380,9 @@ impl FieldCycle {
                     }
                     let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
                     if !shard.is_held_long() {
-                        shard.lock().look_for_timed_fields();
+                        let last = self.found.remove(&(self.db, index));
+                        let found = shard.lock().look_for_timed_fields(last);
+                        self.found.extend(found.map(|bucket| ((self.db, index), bucket)));
                     }
                 }
             }

@@ -30,8 +30,6 @@ pub(crate) struct Books {
     len: u32,
     /// How many entries have an expiry, [`TIMED_FIELDS`] and [`SIDE`].
     volatile: u32,
-    /// The bucket where [`Table::look_for_timed_fields`] found one the last time.
-    fields_at: u32,
 }
 
 /// Set in [`Books::volatile`] while there may be hashes with fields that expire. A pass that finds none clears it, also
@@ -61,10 +59,7 @@ pub struct ExpireProgress {
 impl Table {
     /// An empty table; allocates nothing.
     pub fn new(hasher: Hasher) -> Self {
-        Table {
-            buckets: BucketArray::empty(),
-            books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile: 0, fields_at: 0 },
-        }
+        Table { buckets: BucketArray::empty(), books: Books { hasher, next_expire_ms: NEVER_MS, len: 0, volatile: 0 } }
     }
 
     /// Number of entries, expired ones included.
@@ -406,26 +401,26 @@ impl Table {
         &mut self.books
     }
 
-    /// Looks whether there still are hashes with fields that expire; otherwise snapshots are told so from now on. O(1) if there
-    /// were none before or the one that was found the last time is still there, else O(timed entries).
-    pub fn look_for_timed_fields(&mut self) {
+    /// Looks whether there still are hashes with fields that expire; otherwise snapshots are told so from now on. Returns the
+    /// bucket of one, where the next call looks first (`last`). O(1) if there were none before or one is in that bucket,
+    /// else O(timed entries).
+    pub fn look_for_timed_fields(&mut self, last: Option<usize>) -> Option<usize> {
         if !self.has_timed_fields() {
-            return;
+            return None;
         }
-        let is_timed = |bucket: usize| self.timed(bucket).any(|located| located.entry().next_field_expiry().is_some());
-        let (count, last) = (self.buckets.count(), self.books.fields_at as usize);
-        let found = if last < count && is_timed(last) {
-            Some(last)
-        } else {
-            (0..count).find(|&bucket| {
+        let is_timed =
+            |bucket: &usize| self.timed(*bucket).any(|located| located.entry().next_field_expiry().is_some());
+        let count = self.buckets.count();
+        let found = last.filter(|bucket| *bucket < count && is_timed(bucket)).or_else(|| {
+            (0..count).find(|bucket| {
                 self.prefetch_volatile(bucket + PREFETCH_AHEAD);
                 is_timed(bucket)
             })
-        };
-        match found {
-            Some(bucket) => self.books.fields_at = bucket as u32,
-            None => self.books.volatile &= !TIMED_FIELDS,
+        });
+        if found.is_none() {
+            self.books.volatile &= !TIMED_FIELDS;
         }
+        found
     }
 
     /// Whether there may be hashes with fields that expire.

@@ -222,16 +222,17 @@ fn hashes_whose_fields_expire_no_more_are_found() {
     for n in 0..100 {
         put_hash(&mut table, n, &[Some(1_000), None]);
     }
+    let mut last = None;
     for n in 0..100 {
-        table.look_for_timed_fields();
-        assert!(table.has_timed_fields());
+        last = table.look_for_timed_fields(last);
+        assert!(last.is_some() && table.has_timed_fields());
         let (key, hash) = (key(n), table.books.hasher.hash(&key(n)));
         match n % 2 {
             0 => drop(take(&mut table, n)),
             _ => _ = table.find(&key, hash).unwrap().collection_mut::<Hash>().unwrap().set_expiry(b"f0", None),
         }
     }
-    table.look_for_timed_fields();
+    assert_eq!(table.look_for_timed_fields(last), None);
     assert!(!table.has_timed_fields());
 }
 
