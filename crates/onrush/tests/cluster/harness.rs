@@ -95,10 +95,16 @@ fn tls_args(certificate: &Folder, port: u16) -> Vec<String> {
 
 impl Node {
     fn start(certificate: Option<&Folder>) -> Node {
+        // Servers of other tests look for free ports too.
+        (0..20).find_map(|_| Node::start_on_free_port(certificate)).expect("a free port")
+    }
+
+    /// `None` if another server has taken the port meanwhile.
+    fn start_on_free_port(certificate: Option<&Folder>) -> Option<Node> {
         let (port, dir) = (free_port(), Folder::new());
         let tls_port = certificate.map(|_| free_port());
         let tls_args = certificate.zip(tls_port).map(|(certificate, port)| tls_args(certificate, port));
-        let child = Command::new(super::server_bin())
+        let mut child = Command::new(super::server_bin())
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT_MS])
             // A primary that has lost all its slots stays one.
@@ -109,7 +115,15 @@ impl Node {
             .stdin(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", super::server_bin().display()));
-        Node { port, tls_port, child: Some(child), _dir: dir }
+        let (log, began) = (dir.0.join("log"), Instant::now());
+        while !std::fs::read_to_string(&log).is_ok_and(|log| log.contains("Ready to accept connections")) {
+            if child.try_wait().expect("its state").is_some() {
+                return None;
+            }
+            assert!(began.elapsed() < PATIENCE, "a node does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(Node { port, tls_port, child: Some(child), _dir: dir })
     }
 
     /// Kills the process at once.
