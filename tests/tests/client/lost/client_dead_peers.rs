@@ -136,22 +136,25 @@ fn a_blocked_lease_is_given_up_in_time() {
             let proxy = Proxy::to(&server).await;
             let con = connect(&proxy).await;
             let waiting = tokio::spawn(async move { con.blpop::<_, _, (String, String)>("list", 0).await });
-            blocked(&direct).await;
+            wait_for_blocked(&direct, true).await;
             let started = Instant::now();
             proxy.swallows.send_replace(death);
             let error = waiting.await.unwrap().unwrap_err();
             let took = started.elapsed();
             assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout, Fate::Unknown), "{death:?}: {error}");
             assert!(took < FOUND_WITHIN, "{death:?}: {took:?}");
+            // The server must not take the old connection for the next one.
+            drop(proxy);
+            wait_for_blocked(&direct, false).await;
         }
     });
 }
 
-/// Waits until a client is blocked.
-async fn blocked(con: &Connection) {
+/// Waits until a client is blocked, or none.
+async fn wait_for_blocked(con: &Connection, is_blocked: bool) {
     loop {
         let info: String = cmd("INFO").arg("clients").query_async(con).await.unwrap();
-        if !info.contains("blocked_clients:0") {
+        if info.contains("blocked_clients:0") != is_blocked {
             return;
         }
         tokio::task::yield_now().await;
