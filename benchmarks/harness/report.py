@@ -120,11 +120,10 @@ def record(folder, root, command_line, results, kinds, store_text):
 
 
 def keep(folder, root, name, lines):
-    """Writes runs/<day>/<date>-<commit>-<name>.md; returns its path."""
+    """Writes runs/<day>/<date>-<commit>-<name>.md."""
     path = path_of_record(folder, f"{commit(root)}-{name}.md")
     with open(path, "w") as out:
         out.write("\n".join(lines) + "\n")
-    return path
 
 
 def path_of_record(folder, name):

@@ -142,6 +142,7 @@ mod tests {
             ("redis://bob@h?user=bob", Some("bob"), Some("bob")),
             ("redis://bob:@h", Some("bob"), Some("")),
             ("redis://:secret@h", None, Some("secret")),
+            ("redis://:@h", None, None),
             ("redis://h", None, None),
         ] {
             let mut target = Target::new();

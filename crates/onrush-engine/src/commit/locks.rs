@@ -120,8 +120,8 @@ impl Locks {
         schedule::point();
     }
 
-    /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back. For a
-    /// change that could not be undone (`CHANGES`) it is the empty table.
+    /// The locked table of a key in database `db`. The record that is open is closed before another lock goes back.
+    /// `CHANGES`: the caller will change the key; if that could not be undone, returns the empty table.
     #[inline(always)]
     pub(super) fn table<'a, const CHANGES: bool>(
         &'a mut self,

@@ -379,9 +379,9 @@ impl FieldCycle {
                         return;
                     }
                     let Some(_entered) = server.enter_unless_busy(server.maintenance_thread()) else { return };
-                    if !shard.is_held_long() {
+                    if let Some(mut table) = shard.lock_unless_long() {
                         let last = self.found.remove(&(self.db, index));
-                        let found = shard.lock().look_for_timed_fields(last);
+                        let found = table.look_for_timed_fields(last);
                         self.found.extend(found.map(|bucket| ((self.db, index), bucket)));
                     }
                 }

@@ -187,7 +187,7 @@ impl ConnectionInfo {
         {
             let names_user = |option: &str| option.starts_with("user=") || option.starts_with("username=");
             if login.contains(':') {
-                info.password = Some(String::new());
+                info.password = info.username.as_ref().map(|_| String::new());
             } else {
                 info.password = Some(decode(login)?);
                 if !url[end..].split(['?', '&', '#']).any(names_user) {
