@@ -235,15 +235,17 @@ impl Reply {
         self.bytes.extend_from_slice(b"+OK\r\n");
     }
 
-    /// `-text`; line ends in the text become spaces. `text` includes the error code (`ERR …`).
+    /// `-text`, without line ends at its end; others become spaces. `text` includes the error code (`ERR …`).
     pub fn error(&mut self, text: &str) {
         self.error_bytes(text.as_bytes());
     }
 
     /// As [`Reply::error`], for texts that quote what a client sent.
     pub fn error_bytes(&mut self, text: &[u8]) {
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let len = text.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
         self.bytes.push(b'-');
-        self.bytes.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+        self.bytes.extend(text[..len].iter().map(|byte| if is_line_end(byte) { b' ' } else { *byte }));
         self.crlf();
     }
 
@@ -536,7 +538,7 @@ mod tests {
     #[test]
     fn errors_stay_on_one_line() {
         let mut reply = Reply::new();
-        reply.error("ERR a\r\nb");
+        reply.error("ERR a\r\nb\n\r");
         assert_eq!(all(&reply), b"-ERR a  b\r\n");
     }
 

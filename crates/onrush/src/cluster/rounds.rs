@@ -116,13 +116,18 @@ impl<'a> Rounds<'a> {
     /// Waits before the next round if that is due. `false`: the time is over.
     async fn rest(&mut self) -> bool {
         let pauses = std::mem::take(&mut self.pause);
-        if pauses || self.stuck > QUICK_ROUNDS {
+        if pauses || self.stuck > QUICK_ROUNDS && !self.is_asked() {
             let wait = if pauses { self.inner.backoff().wait(self.stuck.max(1)) } else { redirect_wait(self.stuck) };
             let left = self.until.map_or(REST_MAX, |until| until.saturating_duration_since(Instant::now()));
             tokio::time::sleep(wait.min(REST_MAX).min(left)).await;
         }
         let is_over = self.stuck > 0 && self.until.is_some_and(|until| Instant::now() >= until);
         !is_over && !self.inner.is_closed()
+    }
+
+    /// Whether a command goes where ASK has told: that is soon out of date.
+    fn is_asked(&self) -> bool {
+        self.commands.iter().any(|one| one.is_open() && one.aim != Aim::Route)
     }
 
     fn end_all(&mut self, otherwise: fn() -> RedisError) {
@@ -257,7 +262,8 @@ impl<'a> Rounds<'a> {
             }
         };
         let command = &mut self.commands[index];
-        command.redirects += u32::from(is_redirect);
+        // Where it has to wait nobody sends it around. The time for that has a limit of its own.
+        command.redirects = if is_redirect { command.redirects + 1 } else { 0 };
         command.aim = aim;
         command.why = Some(error);
         if command.redirects > self.inner.config.redirects_max {
@@ -335,7 +341,10 @@ impl Turn {
             return false;
         }
         // Nobody follows before it is known where to go, so that what is told is used at once.
-        self.keeps |= command.aim.refresh();
+        if command.aim.refresh() {
+            self.keeps = true;
+            command.redirects -= 1;
+        }
         let aim = self.aim.get_or_insert_with(|| command.aim.clone());
         self.is_split = !aim.is_as(&command.aim);
         !self.is_split
@@ -432,6 +441,29 @@ mod tests {
         assert_eq!(again, [false, false, true], "what may have been executed counts as executed");
         assert_eq!(after(&[("SET a x", okay()), ("SET a y", refused("MOVED 1 h:2"))]), [false, true]);
         assert_eq!(after(&[("SET a x", refused("ERR no"))]), [false]);
+    }
+
+    #[test]
+    fn a_slot_that_moves_slowly_is_no_circle_of_redirects() {
+        let inner = inner();
+        let node = inner.routes.lock().node_at(&Addr { host: "h".to_owned(), port: 1 }).unwrap();
+        let line = encoded("MGET {a}1 {a}2");
+        let common = Common { ticket: 1, class: Class::PLAIN, scripts: &[], whole: false, repeats: None };
+        let all = vec![Command::new(&line, Router::new(0).place(&line), false, 3)];
+        let mut rounds = Rounds::new(&inner, common, all);
+        let replies = |line: &'static str| [(0, refused(line))];
+        for _ in 0..=inner.config.redirects_max {
+            rounds.take(replies("ASK 1 h:2"), &node);
+            assert!(rounds.is_asked());
+            rounds.take(replies("TRYAGAIN x"), &node);
+            assert!(!rounds.is_asked());
+        }
+        assert!(rounds.commands[0].is_open());
+        for _ in 0..=inner.config.redirects_max {
+            assert!(rounds.commands[0].is_open());
+            rounds.take(replies("ASK 1 h:2"), &node);
+        }
+        assert!(!rounds.commands[0].is_open());
     }
 
     #[test]
