@@ -112,6 +112,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
+        os::run_in_short_turns();
         self.server.stats.threads[self.thread].show_cpu_clock(os::thread_cpu_clock());
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut now = Instant::now();
