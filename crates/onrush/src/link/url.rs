@@ -181,10 +181,8 @@ impl ConnectionInfo {
     pub fn from_url_of_tools(url: &str) -> RedisResult<ConnectionInfo> {
         let mut info: ConnectionInfo = url.parse()?;
         let (start, end) = place_in(url);
-        if let Some((login, _)) = url[start..end].rsplit_once('@')
-            && !login.is_empty()
-            && info.password.is_none()
-        {
+        let login = url[start..end].rsplit_once('@').map_or("", |(login, _)| login);
+        if !login.is_empty() && info.password.is_none() {
             let names_user = |option: &str| option.starts_with("user=") || option.starts_with("username=");
             if login.contains(':') {
                 info.password = info.username.as_ref().map(|_| String::new());
