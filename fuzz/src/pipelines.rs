@@ -1,6 +1,6 @@
 //! Whole pipelines of several connections against the engine.
 //!
-//! An input is a list of [`Step`]s ([`format`]): commands of the command table with arguments that its syntax lines ask
+//! An input is a list of [`Step`]s ([`mod@format`]): commands of the command table with arguments that its syntax lines ask
 //! for ([`vocabulary`]), or bytes as they stand, on a few connections with RESP2 or RESP3. All is executed by one thread, and
 //! time passes when the input says so, so an input does the same each time.
 //!
