@@ -103,6 +103,8 @@ struct Due {
     routes: bool,
     /// Routes have changed since that was last asked for.
     has_new_routes: bool,
+    /// This node has become a replica, or one of another primary. Who does not know that yet would not vote for it.
+    tells_role: bool,
 }
 
 impl Cluster {
@@ -321,6 +323,9 @@ impl Cluster {
         }
         if self.state.must_update {
             self.update_state();
+        }
+        if std::mem::take(&mut self.due.tells_role) {
+            self.broadcast_pong();
         }
     }
 

@@ -102,6 +102,7 @@ impl Cluster {
         myself.flags.remove(Flags::PRIMARY | Flags::MIGRATE_TO);
         myself.flags.insert(Flags::REPLICA);
         self.set_primary_of(MYSELF, Some(ix));
+        self.due.tells_role = true;
         (self.told, self.predecessor) = (None, Predecessor::default());
         self.reset_manual_failover();
         self.election.forget();

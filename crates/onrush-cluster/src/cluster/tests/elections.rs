@@ -186,6 +186,19 @@ fn an_operator_moves_the_role_without_loss() {
 }
 
 #[test]
+fn all_know_a_replica_at_once_and_vote_for_it() {
+    let mut mesh = Mesh::formed(3, 1);
+    let (id, now, asked) = (mesh.id(1), mesh.now(), mesh.members[3].asked);
+    mesh.at(3).replicate(id.as_str(), now, &asked).unwrap();
+    mesh.settle();
+    let is_known = |mesh: &Mesh, nth: usize| mesh.line(nth, 3).unwrap().contains(&format!("slave {id} "));
+    assert!((0..6).all(|nth| is_known(&mesh, nth)));
+    mesh.at(3).failover(Failover::Force, now, &asked).unwrap();
+    mesh.settle();
+    assert!(is_primary(&mesh, 3));
+}
+
+#[test]
 fn a_primary_does_not_tell_its_offset_before_its_clients_are_held() {
     let mut mesh = Mesh::formed(3, 1);
     mesh.members[1].asked.offset = 500;
