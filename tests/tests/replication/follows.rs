@@ -68,6 +68,12 @@ pub(super) fn connect(server: &Server, password: Option<&str>) -> Conn {
     conn
 }
 
+/// Whether Redis 8 may read other numbers in it than all before do, and Onrush: those of SORT, in hexadecimal or behind spaces.
+pub(super) fn stores_sorted_numbers(argv: &Argv) -> bool {
+    let has = |word: &str| argv.0.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    argv.0.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SORT")) && has("STORE") && !has("ALPHA")
+}
+
 /// The sequences of every family that `oracle` knows, from the first of them on after a full sync.
 fn follow_families(oracle: Oracle) {
     // The probes change roles.
@@ -90,6 +96,9 @@ fn follow_families(oracle: Oracle) {
             let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
             for step in &sequence.steps {
                 let Action::Call { argv, .. } = &step.action else { continue };
+                if stores_sorted_numbers(argv) {
+                    continue;
+                }
                 let conn = conns[step.conn].get_or_insert_with(|| primary.connect());
                 conn.set_timeout(Duration::from_secs(8));
                 if conn.try_call(argv).is_err() {
