@@ -15,7 +15,7 @@ use crate::trackers::{Trackers, same_told};
 use crate::{argv, families, families::Family};
 
 /// How long one reply may take.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Databases whose contents are compared.
 const DATABASES: usize = 16;
