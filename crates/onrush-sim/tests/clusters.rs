@@ -45,7 +45,7 @@ fn a_vote_that_goes_out_before_it_is_saved_is_found() {
 
 /// A seed that shows the planted fault. Another draw of faults needs another seed: `onrush-sim cluster --plant
 /// vote-before-save` finds one.
-const PLANTED: u64 = 30;
+const PLANTED: u64 = 188;
 
 #[test]
 fn a_cluster_without_faults_has_no_elections() {

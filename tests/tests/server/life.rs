@@ -376,7 +376,7 @@ fn memory_comes_back_after_expiry_and_flush() {
         let before = used(&mut conn);
         for chunk in 0..30 {
             let set = |i| match ending {
-                "expiry" => argv!["SET", format!("key:{chunk}:{i}"), "v".repeat(100), "PX", "3000"],
+                "expiry" => argv!["SET", format!("key:{chunk}:{i}"), "v".repeat(100), "PX", "8000"],
                 _ => argv!["SET", format!("key:{chunk}:{i}"), "v".repeat(100)],
             };
             conn.pipeline(&(0..10_000).map(set).collect::<Vec<_>>());
