@@ -138,6 +138,28 @@ fn half_of_the_data_is_not_saved_at_the_end() {
 }
 
 #[test]
+fn what_is_written_in_the_first_moment_is_saved_at_the_end() {
+    let folder = TempDir::new();
+    let launch = || Launch::onrush().args(&["--dir", folder.0.to_str().expect("a plain path"), "--save", "3600 1"]);
+    for round in 0..20 {
+        let mut server = launch().spawn();
+        let mut conn = None;
+        wait_until("it listens", || {
+            conn = server.try_connect().ok();
+            conn.is_some()
+        });
+        let mut conn = conn.expect("connected");
+        wait_until("the data is there", || conn.run(&format!("SET key:{round} {round}")).text() == "OK");
+        server.signal("TERM");
+        assert_eq!(server.wait_exit().code(), Some(0), "{}", server.log());
+        let mut again = launch().start();
+        assert_eq!(again.connect().run("DBSIZE"), Value::Int(round + 1), "{}", server.log());
+        again.signal("TERM");
+        again.wait_exit();
+    }
+}
+
+#[test]
 fn no_client_gets_what_was_pushed_and_popped_before() {
     let folder = TempDir::new();
     let server = launch(&folder.0).start();

@@ -209,7 +209,7 @@ async fn serve(
     });
     loader.map_err(|error| std::io::Error::other(format!("no thread to load the data: {error}")))?;
     let waiting = Arc::clone(&supervisor);
-    let loaded = tokio::spawn(async move {
+    let mut loaded = tokio::spawn(async move {
         match loaded.await {
             Ok(Ok(())) => {
                 kinds.for_each(|kind| tracing::info!("Ready to accept connections {kind}"));
@@ -262,8 +262,15 @@ async fn serve(
         }
         supervisor.tell_end();
         let saves = wish.has("save") || !wish.has("nosave") && server.host.saves_at_end();
-        if !saves || !loaded.is_finished() {
+        if !saves || !loaded.is_finished() && server.loading.is_on() {
             return Ok(is_lost);
+        }
+        // Clients write as soon as the data is there, a moment before all of the start is done.
+        if !loaded.is_finished() {
+            tokio::select! {
+                _ = &mut loaded => {}
+                () = server.host.shutdown.notified() => return Ok(is_lost),
+            }
         }
         let saving = save_and_end(server, is_lost);
         let failed = tokio::select! {
