@@ -68,10 +68,13 @@ pub(super) fn connect(server: &Server, password: Option<&str>) -> Conn {
     conn
 }
 
-/// Whether Redis 8 may read other numbers in it than all before do, and Onrush: those of SORT, in hexadecimal or behind spaces.
-pub(super) fn stores_sorted_numbers(argv: &Argv) -> bool {
+/// Whether a redis-server and its replicas may have other data behind it: Redis 8 reads other numbers in SORT than all before
+/// it and Onrush do, in hexadecimal or behind spaces; and Redis does not tell replicas that a BITFIELD that fails (OVERFLOW
+/// FAIL) has made its string longer.
+pub(super) fn leaves_other_data(argv: &Argv) -> bool {
     let has = |word: &str| argv.0.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
-    argv.0.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SORT")) && has("STORE") && !has("ALPHA")
+    let is = |name: &str| argv.0.first().is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()));
+    is("SORT") && has("STORE") && !has("ALPHA") || is("BITFIELD") && has("FAIL")
 }
 
 /// The sequences of every family that `oracle` knows, from the first of them on after a full sync.
@@ -96,7 +99,7 @@ fn follow_families(oracle: Oracle) {
             let mut conns: Vec<Option<Conn>> = (0..3).map(|_| None).collect();
             for step in &sequence.steps {
                 let Action::Call { argv, .. } = &step.action else { continue };
-                if stores_sorted_numbers(argv) {
+                if leaves_other_data(argv) {
                     continue;
                 }
                 let conn = conns[step.conn].get_or_insert_with(|| primary.connect());
