@@ -119,7 +119,7 @@ fn what_was_queued_before_is_not_written_to_data_that_is_replaced() {
 
 #[test]
 fn half_of_the_data_is_not_saved_at_the_end() {
-    let folder = with_long_log(20_000);
+    let folder = with_long_log(6_000);
     let mut server = launch(&folder.0).args(&["--save", "3600 1"]).start();
     let (mut admin, mut conn) = (server.connect(), server.connect());
     wait_until("it is loaded", || !is_loading(&mut conn));

@@ -3,7 +3,7 @@
 pub mod empty;
 pub mod load;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -12,7 +12,8 @@ use crate::replication::history::Position;
 /// Whether data is being loaded, and the progress.
 #[derive(Debug, Default)]
 pub struct Loading {
-    is_on: AtomicBool,
+    /// `OFF`, `ON` or `STAYS_ON`.
+    state: AtomicU8,
     started_s: AtomicI64,
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
@@ -23,6 +24,11 @@ pub struct Loading {
     /// What the file says of its place in a history.
     told: Mutex<Told>,
 }
+
+const OFF: u8 = 0;
+const ON: u8 = 1;
+/// The process ends before all is loaded.
+const STAYS_ON: u8 = 2;
 
 /// Where in its history saved data was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +75,7 @@ impl Loading {
     /// Whether commands that need the data are refused.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.is_on.load(Relaxed)
+        self.state.load(Relaxed) != OFF
     }
 
     /// Begins to load `total_bytes`.
@@ -79,7 +85,7 @@ impl Loading {
         for counter in [&self.loaded_bytes, &self.keys, &self.expired] {
             counter.store(0, Relaxed);
         }
-        self.is_on.store(true, Relaxed);
+        _ = self.state.compare_exchange(OFF, ON, Relaxed, Relaxed);
     }
 
     /// Adds to the loaded bytes.
@@ -134,6 +140,31 @@ impl Loading {
 
     /// Everything is loaded.
     pub fn end(&self) {
-        self.is_on.store(false, Relaxed);
+        _ = self.state.compare_exchange(ON, OFF, Relaxed, Relaxed);
+    }
+
+    /// Lets commands be refused for good if data is being loaded: the process ends, and nothing more would be saved.
+    /// Returns whether it is.
+    pub fn stay_on(&self) -> bool {
+        self.state.compare_exchange(ON, STAYS_ON, Relaxed, Relaxed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loading_that_stays_on_does_not_end() {
+        let loading = Loading::default();
+        assert!(!loading.stay_on() && !loading.is_on());
+        loading.begin(1, 1);
+        assert!(loading.is_on());
+        loading.end();
+        assert!(!loading.is_on());
+        loading.begin(1, 1);
+        assert!(loading.stay_on());
+        loading.end();
+        assert!(loading.is_on());
     }
 }

@@ -262,7 +262,7 @@ async fn serve(
         }
         supervisor.tell_end();
         let saves = wish.has("save") || !wish.has("nosave") && server.host.saves_at_end();
-        if !saves || !loaded.is_finished() && server.loading.is_on() {
+        if !saves || !loaded.is_finished() && server.loading.stay_on() {
             return Ok(is_lost);
         }
         // Clients write as soon as the data is there, a moment before all of the start is done.
