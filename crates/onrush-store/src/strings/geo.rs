@@ -89,13 +89,22 @@ impl Position {
         })
     }
 
-    /// The great-circle distance in metres, by the haversine formula.
+    /// The great-circle distance in metres: by the haversine formula, but along a meridian by the arc alone. The last digits
+    /// are those of Redis, since they are stored with STOREDIST.
     pub fn distance(self, other: Position) -> f64 {
         let v = ((other.longitude.to_radians() - self.longitude.to_radians()) / 2.0).sin();
+        if v == 0.0 {
+            return self.distance_north(other);
+        }
         let (from, to) = (self.latitude.to_radians(), other.latitude.to_radians());
         let u = ((to - from) / 2.0).sin();
         let a = u * u + from.cos() * to.cos() * v * v;
         2.0 * EARTH_RADIUS * a.sqrt().asin()
+    }
+
+    /// How far the other's parallel is, in metres.
+    fn distance_north(self, other: Position) -> f64 {
+        EARTH_RADIUS * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
     /// The distance in metres if `other` is within the shape around this place.
@@ -103,7 +112,7 @@ impl Position {
         match shape {
             Shape::Circle { radius } => Some(self.distance(other)).filter(|&distance| distance <= radius),
             Shape::Box { width, height } => {
-                let north = EARTH_RADIUS * (other.latitude.to_radians() - self.latitude.to_radians()).abs();
+                let north = self.distance_north(other);
                 let east = other.distance(Position { longitude: self.longitude, latitude: other.latitude });
                 (north <= height / 2.0 && east <= width / 2.0).then(|| self.distance(other))
             }
@@ -262,6 +271,13 @@ mod tests {
         assert_eq!(&Position::from_score(PALERMO.to_score()).to_geohash(), b"sqc8b49rny0");
         let [from, to] = [PALERMO, CATANIA].map(|place| Position::from_score(place.to_score()));
         assert!((from.distance(to) - 166_274.151_6).abs() < 0.000_1);
+    }
+
+    #[test]
+    fn along_a_meridian_the_distance_has_the_digits_of_redis() {
+        let [from, to] = [3_470_064_334_734_661.0, 2_538_841_090_053_184.0].map(Position::from_score);
+        assert_eq!(from.longitude, to.longitude);
+        assert_eq!(from.distance(to) / 1609.34, 4932.695676829653);
     }
 
     #[test]
