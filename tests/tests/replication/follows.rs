@@ -418,6 +418,39 @@ fn a_replica_with_a_log_has_all_data_after_its_death() {
     assert!(is_same(&mut theirs, &mut ours));
 }
 
+/// A replica may begin with a file of its primary, though the stream was in another database at its cut.
+#[test]
+fn a_snapshot_of_the_primary_begins_a_replica() {
+    let dirs = [TempDir::new(), TempDir::new(), TempDir::new()];
+    let [dir, seeded, of_redis] = dirs.each_ref().map(|dir| dir.0.to_str().expect("a path"));
+    let primary = Server::start_onrush(&["--dir", dir, "--enable-debug-command", "yes", "--save", ""]);
+    let port = primary.port().to_string();
+    let replica = start_replica(&primary, &[]);
+    let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+    wait_for_link(&mut ours);
+    for db in ["3", "5"] {
+        theirs.call(&argv!["SELECT", db]);
+        (0..100).for_each(|number| _ = theirs.call(&argv!["SET", format!("key:{number}"), "value"]));
+    }
+    assert_eq!(theirs.run("SAVE").text(), "OK");
+    (0..100).for_each(|number| _ = theirs.call(&argv!["APPEND", format!("key:{number}"), "more"]));
+    for dir in [seeded, of_redis] {
+        std::fs::copy(dirs[0].0.join("dump.rdb"), std::path::Path::new(dir).join("dump.rdb")).expect("copied");
+    }
+    let args = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
+    let started = [
+        Server::start_onrush(&[&["--dir", seeded], &args[..]].concat()),
+        Server::start_oracle(Oracle::Newer, &[&["--dir", of_redis], &args[..]].concat()),
+    ];
+    for replica in &started {
+        let mut ours = replica.connect();
+        wait_for_link(&mut ours);
+        assert!(is_same(&mut theirs, &mut ours), "{}", replica.log_tail());
+    }
+    assert_eq!(info(&mut theirs, "stats", "sync_full"), "1", "{}", primary.log());
+    assert_eq!(info(&mut theirs, "stats", "sync_partial_ok"), "2", "{}", primary.log());
+}
+
 /// A replica and a primary that are restarted, with and without a log: the stream goes on where it was.
 #[test]
 fn a_restart_ends_in_a_partial_resync() {

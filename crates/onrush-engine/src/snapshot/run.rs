@@ -64,6 +64,10 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
     }
     // The stream is where the data is.
     shared.log.flush();
+    if purpose == Purpose::File && !shared.replication.role.is_replica() {
+        // The file does not know the stream's database: the stream says it again behind the cut.
+        shared.replication.note_position(shared);
+    }
     let keyspace = &shared.keyspace;
     let sizes = (0..keyspace.databases())
         .map(|db| keyspace.db(db).map_or((0, 0), |db| (db.len() as u64, db.volatile_len() as u64)))
