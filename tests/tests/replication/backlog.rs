@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use onrush_tests::argv;
 use onrush_tests::client::Conn;
+use onrush_tests::resp::Value;
 use onrush_tests::server::{Oracle, Server, TempDir, wait_until};
 
 use crate::follows::{info, is_same, start_replica, wait_for_link};
@@ -22,6 +23,42 @@ fn start_redis_replica(primary: &Server, args: &[&str]) -> Server {
     let port = primary.port().to_string();
     let fixed = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
     Server::start_oracle(Oracle::Newer, &[&fixed, args].concat())
+}
+
+/// The log of a replica that its disk refuses behind a full sync begins once the disk takes it.
+#[test]
+fn a_log_that_the_disk_refuses_behind_a_full_sync_begins_later() {
+    let dirs = [TempDir::new(), TempDir::new()];
+    let primary = start(&dirs[0], &[]);
+    let mut theirs = primary.connect();
+    (0..100).for_each(|number| _ = theirs.call(&argv!["SET", format!("key:{number}"), "value"]));
+    let mut replica = start(&dirs[1], &[]);
+    let mut ours = replica.connect();
+    ours.run("SET old data");
+    let (folder, aside) = (dirs[1].0.join("appendonlydir"), dirs[1].0.join("aside"));
+    std::fs::rename(&folder, &aside).expect("it is moved");
+    std::fs::write(&folder, "no folder").expect("it is in the way");
+    let port = primary.port().to_string();
+    assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
+    let refused = "-MISCONF Errors writing to the AOF file: the append-only file could not be begun";
+    wait_until("the log is missed", || ours.run("PING").to_string().contains(&refused[1..]));
+    assert!(is_same(&mut theirs, &mut ours), "it follows all the same: {}", replica.log_tail());
+    assert_eq!(info(&mut ours, "persistence", "aof_last_write_status"), "err");
+    assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
+    assert!(ours.run("SET key:1 lost").to_string().contains(&refused[1..]));
+    std::fs::remove_file(&folder).expect("it is removed");
+    wait_until("the log begins", || ours.run("SET key:1 kept").text() == "OK");
+    wait_until("it has a base", || info(&mut ours, "persistence", "aof_rewrite_in_progress") == "0");
+    assert_eq!(info(&mut ours, "persistence", "aof_last_write_status"), "ok");
+    ours.run("SET key:2 kept");
+    wait_until("it is written", || ours.run("WAITAOF 1 0 1000").to_string().contains('1'));
+    replica.signal("KILL");
+    replica.wait_exit();
+    let replica = start(&dirs[1], &[]);
+    let mut ours = replica.connect();
+    let values = ["key:0", "key:1", "key:2", "old"].map(|key| ours.call(&argv!["GET", key]));
+    let bulk = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+    assert_eq!(values, [bulk("value"), bulk("kept"), bulk("kept"), Value::Null(b'$')]);
 }
 
 /// Writes of all kinds in batches, until told to stop or until the server dies.

@@ -104,7 +104,7 @@ pub fn continue_log(
     aof.set_streams(streams);
     attach(server, aof, lsn)?;
     server.durability.turn_on();
-    refusal::note_lack(server, false);
+    refusal::note_lack(server, None);
     drop(alone);
     Ok(())
 }
@@ -257,11 +257,24 @@ pub(crate) fn turn_on(server: &'static Server, config: &Config) -> Result<(), St
             server.durability.turn_on();
             // Who wants each write on the disk is refused until replies wait for it.
             server.write_refusal.set_lacks_log(false);
-            refusal::note_lack(server, false);
+            refusal::note_lack(server, None);
+            server.host.append_only.set_late(false);
         }
         Err(_) => aof.discard(),
     }
     followed
+}
+
+/// As [`turn_on`], with the data of a primary; if that fails, it is tried again later. Returns whether the log has begun.
+pub(crate) fn turn_on_or_later(server: &'static Server) -> bool {
+    let config = server.host.config.read().clone();
+    let begun = turn_on(server, &config);
+    if let Err(error) = &begun {
+        server.host.append_only.set_late(true);
+        refusal::note_lack(server, Some(refusal::NOT_BEGUN));
+        tracing::error!("Can't begin the append-only file with the data of the primary: {error}. It is tried again");
+    }
+    begun.is_ok()
 }
 
 /// Takes the right to make the files of a log. A rewrite that has it, of a log that has ended or of none, is given up.
@@ -284,7 +297,8 @@ fn take_files(server: &Server, deadline: Instant) -> Result<Making, String> {
 
 /// Ends the log, if there is one. Waits for the disk, but not for ever.
 pub(crate) fn turn_off(server: &'static Server) {
-    refusal::note_lack(server, false);
+    refusal::note_lack(server, None);
+    server.host.append_only.set_late(false);
     if server.host.append_only.aof().is_none() {
         return;
     }
@@ -399,7 +413,8 @@ fn copy(server: &'static Server, making: Making) -> io::Result<Box<dyn Output>> 
     let config = server.host.config.read().clone();
     // After a failed DEBUG LOADAOF the files have data that the memory has not.
     if config.appendonly {
-        return Err(io::Error::other("the append-only file could not be loaded"));
+        let is_late = server.host.append_only.is_late();
+        return Err(io::Error::other(if is_late { refusal::NOT_BEGUN } else { refusal::NOT_LOADED }));
     }
     let (_, output) = make_log(server, &config, Way::Copy, making).map_err(io::Error::other)?;
     Ok(output)

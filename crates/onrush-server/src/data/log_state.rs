@@ -22,6 +22,8 @@ pub struct AppendOnly {
     error: Mutex<Option<String>>,
     ending: Mutex<Ending>,
     ended: Condvar,
+    /// Whether there is to be a log, of data that came from a primary, that could not be begun so far.
+    is_late: AtomicBool,
     /// Whether somebody makes files.
     is_made: Arc<AtomicBool>,
 }
@@ -110,6 +112,16 @@ impl AppendOnly {
     /// What is being written, if anything.
     pub fn aof(&self) -> Option<Arc<Aof>> {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
+    }
+
+    /// Whether a log is to be begun, since a try has failed.
+    pub fn is_late(&self) -> bool {
+        self.is_late.load(Acquire)
+    }
+
+    /// Notes whether a log is to be begun later.
+    pub fn set_late(&self, is_late: bool) {
+        self.is_late.store(is_late, Release);
     }
 
     /// Takes the right to make files; `None` if another one has it.

@@ -6,8 +6,11 @@ use crate::config::Config;
 use crate::data::log_state::error_of;
 use crate::process::server::Server;
 
-/// Why the log takes no writes if it is missing although there should be one.
-const NO_LOG: &str = "the append-only file could not be loaded";
+/// Why the log takes no writes if it is missing although there should be one: DEBUG LOADAOF has failed.
+pub const NOT_LOADED: &str = "the append-only file could not be loaded";
+
+/// As [`NOT_LOADED`]: the log of the data that came from a primary could not be begun so far.
+pub const NOT_BEGUN: &str = "the append-only file could not be begun with the data of the primary";
 
 /// Refuses writes if the last snapshot has failed and the configuration wants that.
 pub fn look_at_snapshots(server: &Server, config: &Config) {
@@ -34,9 +37,9 @@ pub fn note_health(server: &Server, health: &Health) {
     }
 }
 
-/// Notes that there is no log although there should be one, or that this is over.
-pub fn note_lack(server: &Server, lacks: bool) {
-    note_error(server, lacks.then(|| NO_LOG.to_owned()));
+/// Notes why there is no log although there should be one, or that this is over.
+pub fn note_lack(server: &Server, why: Option<&str>) {
+    note_error(server, why.map(str::to_owned));
 }
 
 /// The log has ended: nothing about it is refused or held back any more.

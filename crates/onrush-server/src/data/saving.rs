@@ -12,7 +12,7 @@ use onrush_persist::threads;
 use parking_lot::Mutex;
 
 use crate::config::{Config, SavePoint};
-use crate::data::append_only::{BUSY, create_base};
+use crate::data::append_only::{BUSY, create_base, turn_on_or_later};
 use crate::data::backoff::Backoff;
 use crate::data::refusal;
 use crate::process::server::Server;
@@ -74,7 +74,7 @@ pub fn start_looking(server: &'static Server) -> std::io::Result<()> {
     let (sender, work) = channel();
     // This is called once.
     let _ = WORK.set(sender);
-    let mut saving = Saving { server, snapshots: Backoff::default(), is_tried: false };
+    let mut saving = Saving { server, snapshots: Backoff::default(), logs: Backoff::default(), is_tried: false };
     threads::start("saving", move || {
         let mut looked = Instant::now();
         loop {
@@ -123,6 +123,8 @@ struct Saving {
     server: &'static Server,
     /// When to try a snapshot again that has failed.
     snapshots: Backoff,
+    /// When to try again to begin a log that could not be begun.
+    logs: Backoff,
     /// Whether a snapshot was begun whose end is not noted yet.
     is_tried: bool,
 }
@@ -142,7 +144,7 @@ impl Saving {
         if std::mem::take(&mut self.is_tried) || facts.failure.is_none() {
             self.snapshots.note(facts.failure.is_none());
         }
-        if look_at_log(server) || !self.snapshots.may_try() {
+        if look_at_log(server, &mut self.logs) || !self.snapshots.may_try() {
             return;
         }
         let now_s = server.clock.unix_ms() / 1000;
@@ -211,16 +213,23 @@ fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bo
     begun.unwrap_or(false)
 }
 
-/// Rewrites the append-only file if that is due; returns whether this began a snapshot.
-fn look_at_log(server: &'static Server) -> bool {
+/// Rewrites the append-only file if that is due; returns whether this began a snapshot. `begins`: when to begin one again
+/// that could not be begun.
+fn look_at_log(server: &'static Server, begins: &mut Backoff) -> bool {
     let (is_wanted, percentage, min_size) = {
         let config = server.host.config.read();
         (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
     };
     let Some(aof) = server.host.append_only.aof() else {
+        if is_wanted && server.host.append_only.is_late() {
+            if begins.may_try() {
+                begins.note(turn_on_or_later(server));
+            }
+            return false;
+        }
         // Only a failed DEBUG LOADAOF leaves that. What there is in memory must not replace the log by itself.
         if is_wanted {
-            refusal::note_lack(server, true);
+            refusal::note_lack(server, Some(refusal::NOT_LOADED));
             return false;
         }
         return server.snapshots.is_scheduled(Purpose::LogBase) && rewrite(server);

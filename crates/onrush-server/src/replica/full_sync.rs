@@ -24,7 +24,7 @@ use onrush_persist::threads;
 
 use super::link::{End, Link};
 use super::{LOOK_PERIOD, alone};
-use crate::data::append_only::{turn_off, turn_on};
+use crate::data::append_only::{turn_off, turn_on_or_later};
 use crate::data::loading::{Whole, check_rdb, load_rdb};
 use crate::data::saving;
 use crate::data::unnamed::unnamed_file;
@@ -327,11 +327,8 @@ fn replace(
     });
     drop(held);
     let log_on = |server: &'static Server| {
-        let config = server.host.config.read().clone();
-        if config.appendonly
-            && let Err(error) = turn_on(server, &config)
-        {
-            tracing::error!("Can't begin the append-only file with the data of the primary: {error}");
+        if server.host.config.read().appendonly {
+            turn_on_or_later(server);
         }
     };
     let told = tell_of(log_on);
