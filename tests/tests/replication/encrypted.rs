@@ -1,7 +1,10 @@
 //! Replication over TLS, in both directions, and the data as a file for redis-cli.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use onrush_tests::argv;
 use onrush_tests::certificates::certificates;
@@ -58,6 +61,50 @@ fn replicas_follow_over_tls() {
         theirs.run("INCR count");
         assert!(is_same(&mut theirs, &mut ours), "{}", replica.server.log_tail());
     }
+}
+
+/// Passes bytes on between one client and a server, the first ones from the server late.
+fn answer_late(port: u16) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let own = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        let (client, _) = listener.accept().expect("a client");
+        let server = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+        let pass = |mut from: TcpStream, mut to: TcpStream, mut late: u32| {
+            std::thread::spawn(move || {
+                let mut buf = [0; 1 << 16];
+                while let Ok(len @ 1..) = from.read(&mut buf) {
+                    if late > 0 {
+                        late -= 1;
+                        std::thread::sleep(Duration::from_millis(700));
+                    }
+                    if to.write_all(&buf[..len]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(Shutdown::Both);
+            })
+        };
+        let both = || (client.try_clone().expect("a copy"), server.try_clone().expect("a copy"));
+        let (to_client, to_server) = (both(), both());
+        pass(to_server.0, to_server.1, 0);
+        pass(to_client.1, to_client.0, 4);
+    });
+    own
+}
+
+/// The first handshake takes longer than a socket waits at a time; it is the only connection that there can be.
+#[test]
+fn a_handshake_may_take_its_time() {
+    let folder = TempDir::new();
+    certificates(&folder.0);
+    let [primary, replica] = [(); 2].map(|()| Encrypted::start(Launch::onrush(), &folder.0));
+    let port = answer_late(primary.tls.number()).to_string();
+    let (mut theirs, mut ours) = (primary.server.connect(), replica.server.connect());
+    theirs.run("SET key value");
+    assert_eq!(ours.call(&argv!["REPLICAOF", "127.0.0.1", port.as_str()]).text(), "OK");
+    wait_until("it is there", || ours.run("GET key").text() == "value");
+    assert!(is_same(&mut theirs, &mut ours), "{}", replica.server.log_tail());
 }
 
 #[test]

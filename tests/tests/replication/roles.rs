@@ -9,6 +9,35 @@ use onrush_tests::server::{Oracle, Server, wait_until};
 
 use crate::follows::{info, is_same, start_primary, start_replica, wait_for_link};
 
+/// How long it had no replicas while it was one counts for nothing.
+#[test]
+fn replicas_have_time_to_come_to_a_replica_that_becomes_the_primary() {
+    let primary = start_primary(Oracle::Newer, &[]);
+    let (second, third) = (start_replica(&primary, &["--repl-backlog-ttl", "3"]), start_replica(&primary, &[]));
+    let (mut theirs, mut ours, mut last) = (primary.connect(), second.connect(), third.connect());
+    [&mut ours, &mut last].into_iter().for_each(wait_for_link);
+    // It had a replica, for a moment.
+    let [first_port, second_port] = [&primary, &second].map(|server| server.port().to_string());
+    last.call(&argv!["REPLICAOF", "127.0.0.1", second_port.as_str()]);
+    wait_for_link(&mut last);
+    last.call(&argv!["REPLICAOF", "127.0.0.1", first_port.as_str()]);
+    wait_for_link(&mut last);
+    theirs.run("SET key value");
+    std::thread::sleep(Duration::from_millis(3500));
+    assert!(is_same(&mut theirs, &mut ours) && is_same(&mut theirs, &mut last));
+    ours.run("REPLICAOF NO ONE");
+    std::thread::sleep(Duration::from_millis(1300));
+    let full = info(&mut ours, "stats", "sync_full");
+    last.call(&argv!["REPLICAOF", "127.0.0.1", second_port.as_str()]);
+    wait_for_link(&mut last);
+    assert_eq!(info(&mut ours, "stats", "sync_full"), full, "{}", second.log());
+    assert!(is_same(&mut ours, &mut last));
+    // Later it ends all the same.
+    last.run("REPLICAOF NO ONE");
+    let id = info(&mut ours, "replication", "master_replid");
+    wait_until("the stream has ended", || info(&mut ours, "replication", "master_replid") != id);
+}
+
 #[test]
 fn clients_of_a_replica_may_not_write() {
     let primary = start_primary(Oracle::Newer, &[]);

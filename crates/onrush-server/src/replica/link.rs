@@ -54,6 +54,11 @@ impl End {
     }
 }
 
+/// Whether the socket has only waited for as long as it waits at a time.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
 /// A socket that several own.
 struct Socket(Arc<TcpStream>);
 
@@ -107,16 +112,33 @@ impl Link {
         };
         limit(&socket).map_err(End::failed("connecting"))?;
         let own = Socket(Arc::clone(&socket));
-        let stream = if is_encrypted { Self::encrypt(server, own)? } else { Box::new(own) };
+        let stream = if is_encrypted { Self::encrypt(server, own, timeout)? } else { Box::new(own) };
         Ok(Self { server, socket, stream, buf: Vec::new(), at: 0, last_io: Instant::now() })
     }
 
-    fn encrypt(server: &'static Server, socket: Socket) -> Result<Box<dyn Stream>, End> {
+    /// Shakes hands, for as long as `timeout`.
+    fn encrypt(server: &'static Server, mut socket: Socket, timeout: Duration) -> Result<Box<dyn Stream>, End> {
         let failed = |why: &dyn Display| End::Failed(format!("encrypting: {why}"));
         let config = server.host.tls.links().ok_or_else(|| failed(&"there is no tls-ca-cert-file"))?;
         let address = socket.0.peer_addr().map_err(|error| failed(&error))?;
         let name = ServerName::from(address.ip());
-        let connection = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        let mut connection = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        let began = Instant::now();
+        // Here rather than with the first bytes, where a socket that waits no longer would be an error.
+        while connection.is_handshaking() {
+            match connection.complete_io(&mut socket) {
+                Ok(_) => {}
+                Err(error) if is_pause(&error) => {
+                    if server.host.replica.is_asked() {
+                        return Err(End::Interrupted);
+                    }
+                    if began.elapsed() >= timeout {
+                        return Err(End::failed("encrypting")(ErrorKind::TimedOut.into()));
+                    }
+                }
+                Err(error) => return Err(End::failed("encrypting")(error)),
+            }
+        }
         Ok(Box::new(StreamOwned::new(connection, socket)))
     }
 

@@ -449,6 +449,10 @@ impl Thread {
         self.ebbs.follow();
         // What is on the disk takes no memory.
         let is_on_disk = || self.server.host.append_only.aof().is_some_and(|aof| aof.stream_start().is_some());
+        // A replica that becomes the primary gives those of the one before time to come.
+        if self.server.replication.role.is_replica() {
+            self.alone_since = Some(Instant::now());
+        }
         let has_ended = ttl > Duration::ZERO && self.alone_since.is_some_and(|since| since.elapsed() > ttl);
         if has_ended && self.links.is_empty() && !is_on_disk() {
             self.end_stream();
