@@ -26,6 +26,7 @@ pub mod loading;
 pub mod long;
 pub mod messages;
 pub mod observe;
+mod part_sort;
 pub mod process;
 mod ranked;
 pub mod replication;

@@ -199,3 +199,11 @@ fn a_node_shows_itself_as_redis_server_does() {
         assert_eq!(ours, theirs, "{line}");
     }
 }
+
+/// In Redis it makes a replica the primary of its slots.
+#[test]
+fn nobody_hands_over_by_psync_in_a_cluster() {
+    let node = node(None);
+    let reply = node.server.connect().run("PSYNC abc 1 FAILOVER").to_string();
+    assert!(reply.contains("ERR PSYNC FAILOVER not allowed in cluster mode."), "{reply}");
+}

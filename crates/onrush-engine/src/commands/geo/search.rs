@@ -1,5 +1,6 @@
 //! Geo indexes: what is within a circle or a box.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use onrush_resp::parse_f64;
@@ -13,6 +14,7 @@ use crate::commands::sorted_sets::ranges::store_result;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
+use crate::part_sort::sort_part;
 
 const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
 
@@ -186,19 +188,26 @@ impl<'a> Query<'a> {
         let mut hits: Vec<Hit> = members
             .filter_map(|(member, score)| {
                 let position = Position::from_score(score);
-                let distance = center.distance_within(shape, position)? / unit;
+                let distance = center.distance_within(shape, position)?;
                 Some(Hit { member: member.to_vec(), score, position, distance })
             })
             .take(limit)
             .collect();
+        let is_part = self.count > 0 && self.count < hits.len();
+        let mut sort = |compare: fn(&Hit, &Hit) -> Ordering| match is_part {
+            true => sort_part(&mut hits, 0..self.count, compare),
+            false => hits.sort_by(compare),
+        };
         match self.order {
             Order::None => {}
-            Order::Nearest => hits.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
-            Order::Farthest => hits.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
+            Order::Nearest => sort(|a, b| a.distance.total_cmp(&b.distance)),
+            Order::Farthest => sort(|a, b| b.distance.total_cmp(&a.distance)),
         }
         if self.count > 0 {
             hits.truncate(self.count);
         }
+        // Not before: two distances may be the same after it.
+        hits.iter_mut().for_each(|hit| hit.distance /= unit);
         hits
     }
 

@@ -13,6 +13,7 @@ use crate::commands::sets::replace_by_nothing;
 use crate::commit::Key;
 use crate::ctx::{CommandResult, Ctx, EventClass};
 use crate::error::{self, CommandError};
+use crate::part_sort::sort_part;
 
 /// Which of the sorted elements are returned.
 #[derive(Clone, Copy)]
@@ -158,8 +159,8 @@ pub(crate) fn sort(ctx: &mut Ctx<'_>) -> CommandResult {
     let (mut elements, ty) = elements(ctx, &key, &options)?;
     if !options.keeps_order_of(ty, ctx.in_script) {
         let (by, alpha) = if options.keeps_order { (None, true) } else { (options.by, options.alpha) };
-        order(ctx, &mut elements, by, alpha, options.descending)?;
         let part = options.part(elements.len());
+        order(ctx, &mut elements, by, alpha, options.descending, &part)?;
         elements.truncate(part.end);
         elements.drain(..part.start);
     }
@@ -235,13 +236,14 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>>
     }
 }
 
-/// Sorts elements by their own values or by a pattern's values.
+/// Sorts elements by their own values or by a pattern's values, at least those of `part`.
 fn order(
     ctx: &mut Ctx<'_>,
     elements: &mut Vec<Vec<u8>>,
     by: Option<&[u8]>,
     alpha: bool,
     descending: bool,
+    part: &Range<usize>,
 ) -> CommandResult {
     let weights: Vec<Option<Vec<u8>>> = match by {
         Some(pattern) => elements.iter().map(|element| look_up(ctx, pattern, element)).collect(),
@@ -250,7 +252,12 @@ fn order(
     let turned = |ordering: Ordering| if descending { ordering.reverse() } else { ordering };
     if alpha {
         let mut pairs: Vec<_> = weights.into_iter().zip(std::mem::take(elements)).collect();
-        pairs.sort_by(|a, b| turned(a.0.cmp(&b.0)));
+        let is_part = by.is_some() && part.len() < pairs.len();
+        let compare = |a: &(Option<Vec<u8>>, _), b: &(Option<Vec<u8>>, _)| turned(a.0.cmp(&b.0));
+        match is_part {
+            true => sort_part(&mut pairs, part.clone(), compare),
+            false => pairs.sort_by(compare),
+        }
         *elements = pairs.into_iter().map(|(_, element)| element).collect();
         return Ok(());
     }

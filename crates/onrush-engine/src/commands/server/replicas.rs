@@ -13,6 +13,7 @@ use crate::replication::role::LinkState;
 const NO_PRIMARY_LINK: CommandError = CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");
 const NO_REPLICA: CommandError = CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master.");
 const OTHER_HISTORY: CommandError = CommandError::fixed("ERR PSYNC FAILOVER replid must match my replid.");
+const IN_CLUSTER: CommandError = CommandError::fixed("ERR PSYNC FAILOVER not allowed in cluster mode.");
 const BAD_OFFSET: CommandError = CommandError::fixed("ERR value is not an integer or out of range");
 
 /// Bytes of an address that a replica may want to be known by.
@@ -32,6 +33,10 @@ pub(crate) fn psync(ctx: &mut Ctx<'_>) -> CommandResult {
     };
     if hands_over {
         let replication = &ctx.engine.replication;
+        // There the cluster says who is a primary.
+        if ctx.engine.cluster.is_some() {
+            return Err(IN_CLUSTER.into());
+        }
         if !replication.role.is_replica() {
             return Err(NO_REPLICA.into());
         }
