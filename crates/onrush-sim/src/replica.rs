@@ -435,7 +435,7 @@ fn runner(engine: &'static Engine) -> Runner {
 
 fn execute(world: &World, (engine, follower): (&'static Engine, &mut Follower), bytes: &[u8]) {
     let mut replies = Vec::new();
-    let executed = follower.execute(&mut runner(engine), bytes, |some| replies.extend_from_slice(some));
+    let executed = follower.execute(&mut runner(engine), bytes, |some| replies.extend_from_slice(some), || {});
     let failed = replies.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"-"));
     if executed.is_err() || failed.is_some() {
         let why = failed.map_or("it does not end".into(), String::from_utf8_lossy);

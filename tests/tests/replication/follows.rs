@@ -418,6 +418,51 @@ fn a_replica_with_a_log_has_all_data_after_its_death() {
     assert!(is_same(&mut theirs, &mut ours));
 }
 
+/// The stream waits for what has the replica's keyspace: a command that is refused for that would be lost.
+#[test]
+fn a_replica_that_is_busy_loses_nothing() {
+    // The time that a script takes, in seconds; 0: a transaction that has the whole keyspace.
+    for (threshold, is_of_redis, script_s) in [("200", true, 7), ("0", false, 2), ("20", false, 0)] {
+        let primary = if is_of_redis {
+            start_primary(Oracle::Newer, &[])
+        } else {
+            Server::start_onrush(&["--enable-debug-command", "yes", "--save", ""])
+        };
+        let replica = start_replica(&primary, &["--busy-reply-threshold", threshold, "--repl-timeout", "4"]);
+        let (mut theirs, mut ours) = (primary.connect(), replica.connect());
+        wait_for_link(&mut ours);
+        theirs.run("EVAL \"for i = 1, 500 do redis.call('RPUSH', 'list', i) end\" 0");
+        theirs.run("CONFIG SET repl-timeout 4");
+        wait_for_stream(&mut theirs, &mut ours);
+        let busy = std::thread::spawn(move || {
+            ours.set_timeout(Duration::from_secs(60));
+            match script_s {
+                0 => {
+                    let sort = argv!["SORT_RO", "list", "BY", "w_*", "GET", "v_*", "ALPHA"];
+                    ours.pipeline(&[vec![argv!["MULTI"]], vec![sort; 500], vec![argv!["EXEC"]]].concat());
+                }
+                _ => {
+                    let script = "local t = redis.call('TIME')[1] + ARGV[1] while redis.call('TIME')[1] + 0 < t do end";
+                    ours.call(&argv!["EVAL_RO", script, "0", script_s.to_string()]);
+                }
+            }
+            ours
+        });
+        // Some before it is busy, most while it is.
+        for number in 0..300 {
+            theirs.call(&argv!["SET", format!("key:{number}"), "value"]);
+            theirs.pipeline(&[argv!["MULTI"], argv!["INCR", "one"], argv!["INCR", "two"], argv!["EXEC"]]);
+            std::thread::sleep(Duration::from_millis(6));
+        }
+        let mut ours = busy.join().expect("it was busy");
+        wait_for_stream(&mut theirs, &mut ours);
+        assert!(is_same(&mut theirs, &mut ours), "threshold {threshold}: {}", replica.log_tail());
+        assert_eq!(ours.run("GET two").text(), "300");
+        // Nobody took the link for dead meanwhile.
+        assert_eq!(info(&mut theirs, "stats", "sync_full"), "1", "{}", replica.log());
+    }
+}
+
 /// A replica may begin with a file of its primary, though the stream was in another database at its cut.
 #[test]
 fn a_snapshot_of_the_primary_begins_a_replica() {

@@ -68,7 +68,7 @@ impl Conditions {
             waits_for_script,
             restricts: engine.restricts(),
             refuses_writes: engine.replication.role.refuses_writes(),
-            may_hold_back: pause != Pause::None || waits_for_script,
+            may_hold_back: pause != Pause::None || !commit.has_entered(),
             counts_slots: engine.settings.counts_slots(),
             full: commit.has_entered() && commit.keep_within_memory() == Memory::Stuck,
             one_by_one: commit.choose_timing()
@@ -96,7 +96,8 @@ impl Conditions {
     #[cold]
     fn hold_back(&self, ctx: &Ctx<'_>, planned: Option<&'static Command>) -> Option<SliceEnd> {
         if ctx.session.is_replay {
-            return None;
+            // Nobody would send again what is refused.
+            return (!ctx.commit.has_entered()).then_some(SliceEnd::HeldLong);
         }
         if self.waits_for_script {
             let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());

@@ -1,6 +1,7 @@
 //! A client in the same program: no socket, the bytes of its commands in and those of its replies out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use onrush_resp::{Decoder, Reply};
 
@@ -16,6 +17,9 @@ use crate::users::user::User;
 /// Most memory that the input keeps while it is empty.
 const INPUT_KEPT_BYTES_MAX: usize = 1 << 20;
 
+/// How often a replay looks whether it may go on.
+const HELD_LOOK_PERIOD: Duration = Duration::from_millis(2);
+
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -25,7 +29,7 @@ pub enum State {
     Runs,
     /// A command waits for keys, or is executed by the thread for long commands.
     Waits,
-    /// CLIENT PAUSE, or a long command that holds its keys, keeps it waiting for now.
+    /// CLIENT PAUSE, a long command that holds its keys, or a script that takes too long keeps it waiting for now.
     IsHeldBack,
     /// Its connection has ended.
     IsClosed,
@@ -111,13 +115,19 @@ impl LocalClient {
         self.go_on(runner)
     }
 
-    /// Sends commands and executes them to the end; returns their replies.
+    /// Sends commands and executes them to the end; returns their replies. A replay waits while a script or a long command has
+    /// the keyspace.
     ///
     /// # Panics
     /// If one of them is not complete, waits, or ends the connection.
     pub fn run(&mut self, runner: &mut Runner, commands: impl AsRef<[u8]>) -> Vec<u8> {
         let mut state = self.send(runner, commands.as_ref());
-        while state == State::Runs {
+        loop {
+            match state {
+                State::Runs => {}
+                State::IsHeldBack if self.session.is_replay => std::thread::sleep(HELD_LOOK_PERIOD),
+                _ => break,
+            }
             state = self.go_on(runner);
         }
         assert!(state == State::Idle && self.input.is_empty() && self.big.is_none(), "{state:?}");

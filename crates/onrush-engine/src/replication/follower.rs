@@ -37,7 +37,8 @@ impl Follower {
     }
 
     /// Executes whole commands or transactions of the stream, and notes in the history that the data is behind them.
-    /// `replies` gets pieces of the replies.
+    /// `replies` gets pieces of the replies. `waits` is called again and again while a script or a long command keeps it from
+    /// going on: no command is refused because of that, however long it takes, since it would be lost.
     ///
     /// # Errors
     /// A command does not end. The history is another one then, and all data is needed.
@@ -46,6 +47,7 @@ impl Follower {
         runner: &mut Runner,
         bytes: &[u8],
         mut replies: impl FnMut(&[u8]),
+        mut waits: impl FnMut(),
     ) -> Result<(), Endless> {
         let replication = &self.engine.replication;
         replication.role.set_executing(true);
@@ -54,7 +56,11 @@ impl Follower {
             // Unread replies would keep it from going on.
             replies(&self.client.take_replies());
             match state {
-                State::Runs | State::IsHeldBack => state = self.client.go_on(runner),
+                State::Runs => state = self.client.go_on(runner),
+                State::IsHeldBack => {
+                    waits();
+                    state = self.client.go_on(runner);
+                }
                 State::Idle => break,
                 State::Waits | State::IsClosed => {
                     replication.take_over(Position { id: self.engine.new_replid(), offset: 0 });

@@ -5,6 +5,7 @@
 //! were sent: one that fails has failed before, after its changes.
 
 use std::path::Path;
+use std::time::Duration;
 
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::local::{LocalClient, State};
@@ -22,6 +23,8 @@ const LARGE_BYTES_MIN: usize = 8 << 20;
 const OWN_LEN_MIN: usize = 32 << 10;
 /// Most bytes that the client gets at once.
 const PIECE_LEN_MAX: usize = 1 << 20;
+/// How often it looks whether it may go on.
+const HELD_LOOK_PERIOD: Duration = Duration::from_millis(2);
 /// Most bytes of a command's name that an error shows.
 pub(crate) const NAME_LEN_MAX: usize = 128;
 
@@ -103,8 +106,11 @@ impl<'a> Replayer<'a> {
         loop {
             // Unread replies would keep it from going on.
             answers.read(&self.client.take_replies());
-            if state != State::Runs {
-                return;
+            match state {
+                State::Runs => {}
+                // A script that began before has the keyspace.
+                State::IsHeldBack => std::thread::sleep(HELD_LOOK_PERIOD),
+                _ => return,
             }
             state = self.client.go_on(&mut self.runner);
         }

@@ -83,6 +83,20 @@ trait Stream: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stream for S {}
 
+/// The side of a connection that sends.
+pub(super) struct Sending<'a>(&'a mut dyn Stream);
+
+impl Sending<'_> {
+    /// Sends all of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)?;
+        self.0.flush()
+    }
+}
+
 /// A connection to the primary. Dropped, it is closed.
 pub(super) struct Link {
     server: &'static Server,
@@ -147,8 +161,12 @@ impl Link {
     /// # Errors
     /// The system's.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)?;
-        self.stream.flush()
+        self.sides().1.send(bytes)
+    }
+
+    /// The bytes that have come and were not taken, and the side that sends meanwhile.
+    pub(super) fn sides(&mut self) -> (&[u8], Sending<'_>) {
+        (&self.buf[self.at..], Sending(&mut *self.stream))
     }
 
     /// The address of the primary, that of this side, and the file descriptor.

@@ -16,7 +16,7 @@ use onrush_engine::users::user::User;
 use onrush_persist::aof::{Part, StreamScan};
 
 use super::LOOK_PERIOD;
-use super::link::{End, Link};
+use super::link::{End, Link, Sending};
 use crate::data::replay::{Answers, Failure, NAME_LEN_MAX};
 use crate::net::peers::request;
 use crate::process::server::Server;
@@ -24,6 +24,9 @@ use crate::replicas::link::next_command;
 
 /// How often the primary is told how far this replica is, if it does not ask.
 const ACK_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often it looks whether the script or command is over that has the keyspace.
+const BUSY_LOOK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Most places of the stream whose way to the disk is followed at a time.
 const PLACES_MAX: usize = 1024;
@@ -101,7 +104,7 @@ impl Follower {
         let mut told = Told { at: Instant::now(), executed: offset, synced: 0, places: VecDeque::new() };
         // What is here may be on the disk since long ago.
         told.note(server);
-        told.tell(server, link)?;
+        told.tell(server, &mut link.sides().1)?;
         // While data was loaded nobody has looked whether the primary is silent.
         link.begin_anew();
         let listed = Listed::new(server, link);
@@ -111,7 +114,7 @@ impl Follower {
             while let Some(part) = scan.next(link.bytes()).map_err(|error| self.need_all(server, &error.to_string()))? {
                 let (Part::Commands { len, .. } | Part::AckWanted { len }) = part;
                 match part {
-                    Part::Commands { .. } => self.execute(server, &link.bytes()[..len])?,
+                    Part::Commands { .. } => self.execute(server, link, len, &mut told)?,
                     Part::AckWanted { .. } => {
                         is_asked = true;
                         server.replication.history.append(&link.bytes()[..len], None);
@@ -120,7 +123,7 @@ impl Follower {
                 link.take(len);
                 told.note(server);
                 if told.at.elapsed() >= ACK_PERIOD {
-                    told.tell(server, link)?;
+                    told.tell(server, &mut link.sides().1)?;
                 }
                 if server.host.replica.is_asked() {
                     return Err(End::Interrupted);
@@ -145,7 +148,7 @@ impl Follower {
                 return Err(self.need_all(server, &why));
             }
             if is_asked || told.is_due(server) {
-                told.tell(server, link)?;
+                told.tell(server, &mut link.sides().1)?;
             }
             link.wait().map_err(End::failed("following"))?;
         }
@@ -161,8 +164,10 @@ impl Follower {
         End::Failed(format!("{why}; this replica needs all data"))
     }
 
-    /// Executes whole commands of the stream.
-    fn execute(&mut self, server: &'static Server, bytes: &[u8]) -> Result<(), End> {
+    /// Executes the next `len` bytes of the stream, whole commands. The primary hears of this replica while that waits.
+    fn execute(&mut self, server: &'static Server, link: &mut Link, len: usize, told: &mut Told) -> Result<(), End> {
+        let (bytes, mut sending) = link.sides();
+        let bytes = &bytes[..len];
         let mut held = server.host.replica.hold_stream();
         // Other data is loaded, or the log takes no more.
         while server.loading.is_on() || server.settings.is_log_full() {
@@ -170,6 +175,7 @@ impl Follower {
             if server.host.replica.is_asked() {
                 return Err(End::Interrupted);
             }
+            told.keep_alive(server, &mut sending)?;
             std::thread::sleep(LOOK_PERIOD);
             held = server.host.replica.hold_stream();
         }
@@ -177,13 +183,21 @@ impl Follower {
             return Err(End::Failed("the data was replaced meanwhile".to_owned()));
         }
         let mut answers = Answers::default();
-        let executed = self.inner.execute(&mut self.runner, bytes, |replies| answers.read(replies));
+        let mut kept_alive = Ok(());
+        let waits = || {
+            if kept_alive.is_ok() {
+                kept_alive = told.keep_alive(server, &mut sending);
+            }
+            std::thread::sleep(BUSY_LOOK_PERIOD);
+        };
+        let executed = self.inner.execute(&mut self.runner, bytes, |replies| answers.read(replies), waits);
         drop(held);
         for failure in answers.failures() {
             note_failure(bytes, failure);
         }
         executed
-            .map_err(|_| End::Failed("a command of the stream does not end, or selects no database here".to_owned()))
+            .map_err(|_| End::Failed("a command of the stream does not end, or selects no database here".to_owned()))?;
+        kept_alive
     }
 }
 
@@ -234,7 +248,12 @@ impl Told {
         is_due
     }
 
-    fn tell(&mut self, server: &Server, link: &mut Link) -> Result<(), End> {
+    /// Tells at times where this replica is, though it does not come farther.
+    fn keep_alive(&mut self, server: &Server, sending: &mut Sending<'_>) -> Result<(), End> {
+        if self.at.elapsed() >= ACK_PERIOD { self.tell(server, sending) } else { Ok(()) }
+    }
+
+    fn tell(&mut self, server: &Server, sending: &mut Sending<'_>) -> Result<(), End> {
         let executed = server.replication.history.position().offset;
         let synced = self.look_at_disk(server);
         let (ack, fack) = (executed.to_string(), synced.to_string());
@@ -242,7 +261,7 @@ impl Told {
         if server.durability.is_on() {
             args.extend([&b"FACK"[..], fack.as_bytes()]);
         }
-        link.send(&request(&args)).map_err(End::failed("acknowledging"))?;
+        sending.send(&request(&args)).map_err(End::failed("acknowledging"))?;
         (self.at, self.executed, self.synced) = (Instant::now(), executed, synced);
         Ok(())
     }
