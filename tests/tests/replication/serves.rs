@@ -13,7 +13,9 @@ use onrush_tests::resp::Value;
 use onrush_tests::rng::Rng;
 use onrush_tests::server::{Oracle, Server, wait_until};
 
-use crate::follows::{connect, fill, info, is_same, leaves_other_data, start_primary, start_replica, wait_for_link};
+use crate::follows::{
+    connect, fill, info, is_same, leaves_other_data, start_primary, start_replica, wait_for_link, wait_for_stream,
+};
 
 const COMMANDS_PER_SEQUENCE: usize = 60;
 const SEQUENCES: u64 = 24;
@@ -289,6 +291,45 @@ fn a_bitfield_that_fails_and_makes_its_string_longer_goes_to_replicas() {
         assert!(is_same(&mut ours, conn), "{}", primary.log_tail());
         assert_eq!(conn.run("STRLEN string"), Value::Int(14));
         assert_eq!(conn.run("STRLEN made"), Value::Int(13));
+    }
+}
+
+/// What servers find differently in a range goes to replicas by its ranks.
+#[test]
+fn ranges_that_servers_find_differently_go_to_replicas_by_rank() {
+    let primary = start(&[]);
+    let replicas: Vec<Server> = Oracle::PARTNERS.into_iter().map(|it| start_redis_replica(it, &primary, &[])).collect();
+    let replica = start_replica(&primary, &[]);
+    let mut ours = primary.connect();
+    let mut theirs: Vec<Conn> = replicas.iter().chain([&replica]).map(Server::connect).collect();
+    theirs.iter_mut().for_each(wait_for_link);
+    let members: String = (0..300).map(|n| format!(" {} m{}", n % 7, n * 7919 % 300)).collect();
+    for line in [
+        &format!("ZADD large{members}"),
+        "ZADD small 1 c 3 -1 4 1 5 d 6 2",
+        "ZADD target 1 old",
+        "ZRANGESTORE target small (b + BYLEX LIMIT 0 2",
+        "ZRANGESTORE target small + [a BYLEX REV",
+        "ZRANGESTORE other large [m1 (m5 BYLEX LIMIT 3 5",
+        "ZRANGESTORE hex large 0x2 0x3 BYSCORE",
+        "ZREMRANGEBYLEX large [m1 [m2",
+        "ZREMRANGEBYLEX small [a [c",
+        "ZREMRANGEBYSCORE large ' 1' 1",
+        "ZREMRANGEBYSCORE large (0x4 0x5",
+        "ZRANGESTORE hex large 0x50 0x60 BYSCORE",
+        "ZRANGESTORE nothing large 0x50 0x60 BYSCORE",
+        "ZREMRANGEBYLEX small - +",
+        "ZREMRANGEBYSCORE large 0x0 0x1",
+    ] {
+        let reply = ours.run(line);
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+        for conn in &mut theirs {
+            wait_for_stream(&mut ours, conn);
+            for key in ["small", "large", "target", "other", "hex", "nothing"] {
+                let ask = argv!["ZRANGE", key, "0", "-1", "WITHSCORES"];
+                assert_eq!(ours.call(&ask), conn.call(&ask), "{key} behind {line}");
+            }
+        }
     }
 }
 

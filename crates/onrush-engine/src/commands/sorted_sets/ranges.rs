@@ -1,7 +1,7 @@
 //! Sorted sets: returning, counting, storing and removing ranges by rank, score and bytes.
 
 use onrush_resp::parse_f64;
-use onrush_store::SortedSet;
+use onrush_store::{Encoding, SortedSet};
 
 use crate::commands::keys::lock;
 use crate::commands::lists::clamp_range;
@@ -117,12 +117,52 @@ impl<'a> Range<'a> {
                 set.partition_point(&|score, _| score < min.score || min.exclusive && score == min.score),
                 set.partition_point(&|score, _| score < max.score || !max.exclusive && score == max.score),
             ),
+            Self::Lex(min, max) if set.encoding() == Encoding::Listpack && has_several_scores(set) => {
+                return locate_in_listpack(min, max, set, reverse);
+            }
             Self::Lex(min, max) => (
                 set.partition_point(&|_, member| min.is_before(member)),
                 set.partition_point(&|_, member| max.is_within(member)),
             ),
         };
         start..end.max(start)
+    }
+}
+
+/// Whether the members have not all the same score: where they are by their bytes is not defined then.
+fn has_several_scores(set: &SortedSet) -> bool {
+    let last = set.len().checked_sub(1).and_then(|rank| set.iter_from(rank).next());
+    set.iter().next().map(|(_, score)| score) != last.map(|(_, score)| score)
+}
+
+/// A range by bytes among members of several scores, as Redis finds it in a listpack: what is between the first and the last
+/// member is looked through from one end.
+#[cold]
+fn locate_in_listpack(min: LexBound<'_>, max: LexBound<'_>, set: &SortedSet, reverse: bool) -> std::ops::Range<usize> {
+    let members: Vec<&[u8]> = set.iter().map(|(member, _)| member).collect();
+    let (is_from, is_to) = (|member: &&[u8]| !min.is_before(member), |member: &&[u8]| max.is_within(member));
+    if !members.last().is_some_and(is_from) || !members.first().is_some_and(is_to) {
+        return 0..0;
+    }
+    if reverse {
+        let end = members.iter().rposition(|member| is_to(member)).map_or(0, |last| last + 1);
+        let len = members[..end].iter().rev().take_while(|member| is_from(member)).count();
+        return end - len..end;
+    }
+    let start = members.iter().position(|member| is_from(member)).unwrap_or(0);
+    let len = members[start..].iter().take_while(|member| is_to(member)).count();
+    start..start + len
+}
+
+/// Whether servers may find other members in a range between these texts: in a number in hexadecimal or behind blanks, which
+/// Redis 8 does not read, or by bytes among several scores. The log then has the ranks of what was found.
+fn is_ambiguous(range: Range<'_>, texts: [&[u8]; 2], set: &SortedSet) -> bool {
+    match range {
+        Range::Rank(..) => false,
+        Range::Score(..) => texts
+            .iter()
+            .any(|text| text.iter().any(|byte| byte.is_ascii_whitespace() || byte.eq_ignore_ascii_case(&b'x'))),
+        Range::Lex(..) => has_several_scores(set),
     }
 }
 
@@ -187,8 +227,8 @@ impl<'a> Query<'a> {
         Ok(Self { range, reverse, limit: limit.filter(|_| by != By::Rank), with_scores })
     }
 
-    /// The requested members, in the requested order, and their number.
-    fn select<'s>(&self, set: &'s SortedSet) -> (usize, Members<'s>) {
+    /// The ranks of the requested members.
+    fn ranks(&self, set: &SortedSet) -> std::ops::Range<usize> {
         let ranks = self.range.locate(set, self.reverse);
         let (skipped, count) = match self.limit {
             None => (0, ranks.len()),
@@ -198,13 +238,21 @@ impl<'a> Query<'a> {
                 (skipped, (ranks.len() - skipped).min(wanted))
             }
         };
-        if count == 0 {
-            return (0, Box::new(std::iter::empty()));
+        match self.reverse {
+            true => ranks.end - skipped - count..ranks.end - skipped,
+            false => ranks.start + skipped..ranks.start + skipped + count,
         }
-        if self.reverse {
-            return (count, Box::new(set.iter_back_from(ranks.end - 1 - skipped).take(count)));
-        }
-        (count, Box::new(set.iter_from(ranks.start + skipped).take(count)))
+    }
+
+    /// The requested members, in the requested order, and their number.
+    fn select<'s>(&self, set: &'s SortedSet) -> (usize, Members<'s>) {
+        let ranks = self.ranks(set);
+        let members: Members<'s> = match self.reverse {
+            _ if ranks.is_empty() => Box::new(std::iter::empty()),
+            true => Box::new(set.iter_back_from(ranks.end - 1).take(ranks.len())),
+            false => Box::new(set.iter_from(ranks.start).take(ranks.len())),
+        };
+        (ranks.len(), members)
     }
 }
 
@@ -233,12 +281,27 @@ pub(crate) fn zrangestore(ctx: &mut Ctx<'_>) -> CommandResult {
     let (target, source) = (ctx.key(1), ctx.key(2));
     lock(ctx, [&target, &source])?;
     let limits = ctx.engine.settings.encodings.sorted_set();
-    let mut result = SortedSet::default();
+    let (mut result, mut found) = (SortedSet::default(), None);
+    let texts = [ctx.arg(3), ctx.arg(4)];
     if let Some(set) = ctx.commit.read_as::<SortedSet>(&source)? {
         let (_, members) = query.select(set);
         members.for_each(|(member, score)| _ = result.insert(member, score, &limits));
+        found = is_ambiguous(query.range, texts, set).then(|| query.ranks(set));
+    }
+    if let Some(ranks) = found
+        && (!ranks.is_empty() || ctx.commit.peek(&target).is_some())
+    {
+        log_ranks(ctx, &[b"ZRANGESTORE", target.bytes, source.bytes], &ranks);
     }
     store_result(ctx, &target, result, "zrangestore")
+}
+
+/// Logs a command with a range of ranks, which may be empty, in place of the present one.
+#[cold]
+fn log_ranks(ctx: &mut Ctx<'_>, command: &[&[u8]], ranks: &std::ops::Range<usize>) {
+    let (mut first, mut last) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (start, stop) = if ranks.is_empty() { (1, 0) } else { (ranks.start, ranks.end - 1) };
+    ctx.log_instead(&[command, &[first.format(start).as_bytes(), last.format(stop).as_bytes()]].concat());
 }
 
 /// Replaces a key, whose lock is held, by a result, and replies with the result's length; an empty result deletes the
@@ -271,14 +334,19 @@ pub(super) fn count(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
 pub(super) fn remove(ctx: &mut Ctx<'_>, by: By) -> CommandResult {
     let range = Range::parse(by, ctx.arg(2), ctx.arg(3), false)?;
     let key = ctx.key(1);
-    let (mut removed, mut emptied) = (0, false);
+    let (mut removed, mut emptied, mut found) = (0, false, None);
+    let texts = [ctx.arg(2), ctx.arg(3)];
     if let Some(mut set) = ctx.commit.write_as::<SortedSet>(&key)? {
         let ranks = range.locate(&set, false);
+        found = is_ambiguous(range, texts, &set).then(|| ranks.clone());
         emptied = ranks.len() == set.len();
         removed = if emptied { ranks.len() } else { set.remove_range(ranks.start, ranks.len()) };
     }
     if removed > 0 {
         ctx.changed(EventClass::SortedSet, ctx.command.spec.name, key.bytes);
+        if let Some(ranks) = found {
+            log_ranks(ctx, &[b"ZREMRANGEBYRANK", key.bytes], &ranks);
+        }
     }
     delete_emptied(ctx, &key, emptied);
     ctx.reply_int(removed as i64)
