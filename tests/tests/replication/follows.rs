@@ -52,7 +52,7 @@ pub(super) fn is_same(primary: &mut Conn, replica: &mut Conn) -> bool {
     })
 }
 
-pub(super) fn wait_for_stream(primary: &mut Conn, replica: &mut Conn) {
+fn wait_for_stream(primary: &mut Conn, replica: &mut Conn) {
     wait_until("the replica has all of the stream", || {
         let sent = info(primary, "replication", "master_repl_offset");
         sent == info(replica, "replication", "slave_repl_offset")
