@@ -10,6 +10,7 @@ use onrush_tests::argv;
 use onrush_tests::certificates::certificates;
 use onrush_tests::client::Conn;
 use onrush_tests::port::Port;
+use onrush_tests::resp::Value;
 use onrush_tests::server::{Launch, Oracle, Server, TempDir, skips_on_stand_in, wait_until};
 
 use crate::follows::{fill, info, is_same};
@@ -125,4 +126,18 @@ fn redis_cli_gets_the_data_as_a_file() {
     for server in [Server::start_oracle(Oracle::Newer, &args), Server::start_onrush(&args)] {
         assert_eq!(server.connect().run("DEBUG DIGEST"), ours.run("DEBUG DIGEST"));
     }
+    // The functions alone.
+    let done = Command::new("redis-cli")
+        .args(["-p", &primary.port().to_string(), "--functions-rdb"])
+        .arg(&path)
+        .output()
+        .expect("redis-cli");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for server in [Server::start_oracle(Oracle::Newer, &args), Server::start_onrush(&args)] {
+        let mut conn = server.connect();
+        assert_eq!(conn.run("DBSIZE"), Value::Int(0));
+        assert_eq!(conn.run("FCALL f 0").text(), "from the primary");
+    }
+    let refused = ours.run("REPLCONF rdb-filter-only x").to_string();
+    assert!(refused.contains("ERR Unsupported rdb-filter-only option: x"), "{refused}");
 }

@@ -253,8 +253,8 @@ impl History {
     /// first, counted from 1.
     pub fn ask(&self, id: &str, from: u64) -> Asked {
         let parts = self.parts.lock();
-        let is_before = |before: &Position| id == before.id && from <= before.offset;
-        let has_beginning = id == parts.now.id || parts.before.as_ref().is_some_and(is_before);
+        let is_before = |before: &Position| id.eq_ignore_ascii_case(&before.id) && from <= before.offset;
+        let has_beginning = id.eq_ignore_ascii_case(&parts.now.id) || parts.before.as_ref().is_some_and(is_before);
         let next = from.saturating_sub(1);
         let is_known = has_beginning && from > 0 && next <= parts.now.offset && parts.is_kept;
         Asked { epoch: parts.epoch, next, end: parts.now.offset, is_known }

@@ -13,8 +13,19 @@ pub struct Introduction {
     pub tells: bool,
     /// Whether it wants the data alone (`rdb-only`).
     pub wants_data_only: bool,
+    /// What of the data it wants then, if not all (`rdb-filter-only`).
+    pub only: Option<Only>,
     /// Whether it knows that a history may have another name (`capa psync2`).
     pub knows_names: bool,
+}
+
+/// A part of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// The libraries of functions.
+    Functions,
+    /// Nothing.
+    Nothing,
 }
 
 /// What a replica asks for: PSYNC or SYNC.

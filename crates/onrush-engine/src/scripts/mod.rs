@@ -39,6 +39,13 @@ pub struct Scripts {
     pub(crate) heaps: Heaps,
 }
 
+impl Scripts {
+    /// The texts of all libraries of functions, in the order of their names.
+    pub fn library_texts(&self) -> Vec<Vec<u8>> {
+        self.libraries.all().iter().map(|library| library.text.clone()).collect()
+    }
+}
+
 /// Memory of the interpreters of all threads that have run scripts.
 #[derive(Default)]
 pub(crate) struct Heaps(Mutex<Vec<Arc<AtomicUsize>>>);

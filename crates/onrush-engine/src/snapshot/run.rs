@@ -73,7 +73,7 @@ pub fn begin(shared: &Shared, output: Box<dyn Output>, purpose: Purpose, waits: 
         .map(|db| keyspace.db(db).map_or((0, 0), |db| (db.len() as u64, db.volatile_len() as u64)))
         .collect();
     let cut = cut(shared, sizes, keyspace.cut());
-    let libraries = shared.scripts.libraries.all().iter().map(|library| library.text.clone()).collect();
+    let libraries = shared.scripts.library_texts();
     let aux = aux(shared, &cut, purpose);
     let compresses = shared.settings.rdb_compression.load(Relaxed);
     let beginning = Beginning { purpose, output, compresses, aux, libraries, slots: None };

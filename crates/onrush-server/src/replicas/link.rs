@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use onrush_engine::replication::attached::{Phase, Replica};
 use onrush_engine::replication::history::{Asked, Epoch, Gone};
-use onrush_engine::replication::introduction::SyncRequest;
+use onrush_engine::replication::introduction::{Only, SyncRequest};
 use onrush_engine::settings::OutputLimits;
 use onrush_persist::aof::{Backlog, Part, StreamScan};
+use onrush_persist::rdb::{Encoder, FileWriter, Text};
+use onrush_resp::REDIS_VERSION;
 
 use super::files::{Answer, Files};
 use super::payload::{Payload, State};
@@ -231,6 +233,31 @@ impl Link {
         }
         let mark = self.replica.introduction.takes_mark.then(|| payload.mark());
         (self.stage, self.epoch) = (Stage::Data { payload: Arc::clone(payload), at: 0, mark }, epoch);
+        self.replica.set_phase(Phase::GetsData);
+    }
+
+    /// It gets a part of the data, for which nobody waits, and nothing behind it.
+    pub(super) fn get_part(&mut self, server: &Server, only: Only) {
+        let mut encoder = Encoder::default();
+        encoder.aux(b"redis-ver", Text::Bytes(REDIS_VERSION.as_bytes()));
+        encoder.aux(b"redis-bits", Text::Bytes(usize::BITS.to_string().as_bytes()));
+        if only == Only::Functions {
+            server.scripts.library_texts().iter().for_each(|text| encoder.function(text));
+        }
+        let has_checksum = server.host.config.read().rdbchecksum;
+        let written = FileWriter::new(Vec::new(), encoder.version(), has_checksum).and_then(|mut writer| {
+            writer.write(&encoder.take())?;
+            writer.finish()
+        });
+        // Memory takes all bytes.
+        let data = written.unwrap_or_default();
+        let position = server.replication.history.position();
+        if self.request.is_psync {
+            self.out.extend_from_slice(format!("+FULLRESYNC {} {}\r\n", position.id, position.offset).as_bytes());
+        }
+        self.out.extend_from_slice(format!("${}\r\n", data.len()).as_bytes());
+        self.out.extend_from_slice(&data);
+        (self.stage, self.epoch) = (Stage::HasData, server.replication.history.epoch());
         self.replica.set_phase(Phase::GetsData);
     }
 

@@ -242,8 +242,15 @@ impl Thread {
         let replica = Arc::new(Replica::new(handle, introduction, self.server.clock.unix_ms()));
         tracing::info!("The replica {} asks for synchronization", replica.client.addr);
         self.server.replication.attached.add(&replica);
+        let only = replica.introduction.only.filter(|_| replica.introduction.wants_data_only);
         let mut link = Link::new(connection, replica, request);
-        self.decide(&mut link);
+        match only {
+            Some(only) => {
+                self.server.replication.syncs.full.fetch_add(1, Relaxed);
+                link.get_part(self.server, only);
+            }
+            None => self.decide(&mut link),
+        }
         self.links.insert(link);
     }
 

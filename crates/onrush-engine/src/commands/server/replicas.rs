@@ -7,7 +7,7 @@ use onrush_resp::parse_i64;
 use crate::clients::session::States;
 use crate::ctx::{CommandResult, Ctx};
 use crate::error::{self, CommandError};
-use crate::replication::introduction::SyncRequest;
+use crate::replication::introduction::{Only, SyncRequest};
 use crate::replication::role::LinkState;
 
 const NO_PRIMARY_LINK: CommandError = CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master");
@@ -83,6 +83,8 @@ pub(crate) fn replconf(ctx: &mut Ctx<'_>) -> CommandResult {
             introduction.knows_names |= value.eq_ignore_ascii_case(b"psync2");
         } else if ctx.is(index, "rdb-only") {
             introduction.wants_data_only = parse_i64(value).is_some_and(|wants| wants != 0);
+        } else if ctx.is(index, "rdb-filter-only") {
+            introduction.only = Some(only(value)?);
         } else if ctx.is(index, "ack") || ctx.is(index, "getack") || ctx.is(index, "fack") {
             // Only a replica says the first one, and only a primary asks the second; there is no reply to either.
             return Ok(());
@@ -93,6 +95,19 @@ pub(crate) fn replconf(ctx: &mut Ctx<'_>) -> CommandResult {
     }
     *ctx.session.handle.introduction.lock() = Some(Box::new(introduction));
     ctx.reply_ok()
+}
+
+/// The parts of the data that a replica names, between blanks.
+fn only(value: &[u8]) -> Result<Only, CommandError> {
+    let mut words = value.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).peekable();
+    let only = if words.peek().is_none() { Only::Nothing } else { Only::Functions };
+    match words.find(|word| !word.eq_ignore_ascii_case(b"functions")) {
+        None => Ok(only),
+        Some(word) => {
+            let word = String::from_utf8_lossy(word);
+            Err(CommandError::text(format!("ERR Unsupported rdb-filter-only option: {word}")))
+        }
+    }
 }
 
 fn address(value: &[u8]) -> Result<String, CommandError> {
