@@ -145,11 +145,11 @@ fn locate_in_listpack(min: LexBound<'_>, max: LexBound<'_>, set: &SortedSet, rev
         return 0..0;
     }
     if reverse {
-        let end = members.iter().rposition(|member| is_to(member)).map_or(0, |last| last + 1);
+        let end = members.iter().rposition(is_to).map_or(0, |last| last + 1);
         let len = members[..end].iter().rev().take_while(|member| is_from(member)).count();
         return end - len..end;
     }
-    let start = members.iter().position(|member| is_from(member)).unwrap_or(0);
+    let start = members.iter().position(is_from).unwrap_or(0);
     let len = members[start..].iter().take_while(|member| is_to(member)).count();
     start..start + len
 }
