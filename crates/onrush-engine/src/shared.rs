@@ -47,6 +47,9 @@ const HELD_LOOK_MS: i64 = 100;
 /// Within this time a script looks whether it takes too long, in milliseconds.
 const SCRIPT_LOOK_MS: u64 = 200;
 
+/// How long the thread that follows a primary waits at the gate at a time.
+const FOLLOWER_WAIT: Duration = Duration::from_secs(1);
+
 /// What an engine is made of.
 pub struct Parts {
     /// What can be changed later.
@@ -262,9 +265,14 @@ impl Shared {
         self.random.lock().next()
     }
 
-    /// Enters the gate as thread `thread`, unless what has the whole keyspace takes too long.
+    /// Enters the gate as thread `thread`, unless what has the whole keyspace takes too long. The thread that follows a primary
+    /// waits for at most a second at a time, to tell that it is there, but is never turned away.
     #[inline]
     pub fn enter_unless_busy(&self, thread: usize) -> Option<Entered<'_>> {
+        if thread == self.replica_thread() {
+            let began = self.clock.now();
+            return self.gate.enter_unless(thread, || self.clock.now() - began >= FOLLOWER_WAIT);
+        }
         self.gate.enter_unless(thread, self.loses_patience())
     }
 

@@ -46,6 +46,8 @@ fn a_log_that_the_disk_refuses_behind_a_full_sync_begins_later() {
     assert_eq!(info(&mut ours, "persistence", "aof_last_write_status"), "err");
     assert_eq!(ours.run("REPLICAOF NO ONE").text(), "OK");
     assert!(ours.run("SET key:1 lost").to_string().contains(&refused[1..]));
+    // The next start would have the data of the log before.
+    assert!(ours.run("SHUTDOWN").to_string().contains("Errors trying to SHUTDOWN"));
     std::fs::remove_file(&folder).expect("it is removed");
     wait_until("the log begins", || ours.run("SET key:1 kept").text() == "OK");
     wait_until("it has a base", || info(&mut ours, "persistence", "aof_rewrite_in_progress") == "0");

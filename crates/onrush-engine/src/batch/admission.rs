@@ -95,14 +95,14 @@ impl Conditions {
 
     #[cold]
     fn hold_back(&self, ctx: &Ctx<'_>, planned: Option<&'static Command>) -> Option<SliceEnd> {
-        if ctx.session.is_replay {
-            // Nobody would send again what is refused.
-            return (!ctx.commit.has_entered()).then_some(SliceEnd::HeldLong);
-        }
-        if self.waits_for_script {
+        // Nobody would send again what is refused to a replay.
+        if self.waits_for_script || ctx.session.is_replay && !ctx.commit.has_entered() {
             let command = planned.or_else(|| ctx.engine.resolve(ctx.session, &ctx.argv).ok());
             let is_allowed = command.is_none_or(|command| command.flags.contains(Flags::ALLOW_BUSY));
             return (!is_allowed).then_some(SliceEnd::HeldLong);
+        }
+        if ctx.session.is_replay {
+            return None;
         }
         let is_import = ctx.session.is_importing();
         let pause = if is_import { ctx.engine.holds_back_imports(ctx.now_ms()) } else { self.pause };

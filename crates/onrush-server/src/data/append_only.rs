@@ -210,7 +210,7 @@ pub fn configure(server: &'static Server, pairs: &[(Vec<u8>, Vec<u8>)], is_local
             return Err(ConfigSetError::failed("appendonly", "The data is being loaded."));
         }
         if let Err(error) = server.host.set(&pairs, is_local) {
-            if turns_on {
+            if turns_on && !before.appendonly {
                 turn_off(server);
             }
             return Err(error);

@@ -20,6 +20,12 @@ use crate::process::server::Server;
 /// How often the thread looks for something to do.
 pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
+/// How long a snapshot waits for the end of a part of a primary's stream.
+const CUT_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long work waits for the thread for long commands.
+const LONG_WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// Starts the thread for snapshots.
 ///
 /// # Errors
@@ -107,15 +113,23 @@ pub fn with_keyspace<T: Send + 'static>(
         return Some(work());
     }
     let (tell, told) = channel();
-    let work = Mutex::new(Some((work, tell)));
+    let work = Arc::new(Mutex::new(Some((work, tell))));
+    let taken = Arc::clone(&work);
     server.offload.run(move || {
-        if let Some((work, tell)) = work.lock().take() {
+        let work = taken.lock().take();
+        if let Some((work, tell)) = work {
             let done = server.alone_unless_busy().map(|_alone| work());
             // The other thread waits for it.
             let _ = tell.send(done);
         }
     });
-    told.recv().ok().flatten()
+    match told.recv_timeout(LONG_WAIT_MAX) {
+        Ok(done) => done,
+        // What is before it may wait for what the caller has.
+        Err(RecvTimeoutError::Timeout) if work.lock().take().is_some() => None,
+        // It is being done.
+        Err(_) => told.recv().ok().flatten(),
+    }
 }
 
 /// Looks whether a snapshot or a rewrite is due.
@@ -199,8 +213,11 @@ pub fn begin_now(server: &'static Server, purpose: Purpose) -> Result<(), NotBeg
 
 /// Begins a snapshot that the thread for snapshots goes on with; returns whether it has begun.
 fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bool {
-    // Between two parts of a primary's stream the data has a place in it.
-    let _held = server.host.replica.hold_stream();
+    // Between two parts of a primary's stream the data has a place in it. A part may wait for a script.
+    let Some(_held) = server.host.replica.hold_stream_for(CUT_WAIT_MAX) else {
+        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
+        return false;
+    };
     let output = Arc::new(Mutex::new(Some(output)));
     let taken = Arc::clone(&output);
     let begun = with_keyspace(server, move || {
@@ -234,6 +251,7 @@ fn look_at_log(server: &'static Server, begins: &mut Backoff) -> bool {
         }
         return server.snapshots.is_scheduled(Purpose::LogBase) && rewrite(server);
     };
+    begins.note(true);
     let facts = aof.facts();
     let growth = facts.size.saturating_sub(facts.base_size).saturating_mul(100) / facts.base_size.max(1);
     let is_grown = percentage > 0 && facts.size > min_size && growth >= percentage;

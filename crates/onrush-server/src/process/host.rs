@@ -462,7 +462,8 @@ impl Process for Host {
     }
 
     fn must_not_end(&self) -> Option<&'static str> {
-        self.append_only.lacks_base().then_some("Writing initial AOF, can't exit.")
+        let is_missed = self.append_only.lacks_base() || self.append_only.is_late();
+        is_missed.then_some("Writing initial AOF, can't exit.")
     }
 
     fn config_rewrite(&self) -> Result<(), CommandError> {

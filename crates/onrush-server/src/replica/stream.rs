@@ -168,17 +168,20 @@ impl Follower {
     fn execute(&mut self, server: &'static Server, link: &mut Link, len: usize, told: &mut Told) -> Result<(), End> {
         let (bytes, mut sending) = link.sides();
         let bytes = &bytes[..len];
-        let mut held = server.host.replica.hold_stream();
-        // Other data is loaded, or the log takes no more.
-        while server.loading.is_on() || server.settings.is_log_full() {
-            drop(held);
+        let held = loop {
+            // A snapshot that waits to begin, or a command that loads the log anew, has it.
+            let held = server.host.replica.hold_stream_for(ACK_PERIOD);
+            // Other data is loaded, or the log takes no more.
+            let may_go_on = !server.loading.is_on() && !server.settings.is_log_full();
+            if let Some(held) = held.filter(|_| may_go_on) {
+                break held;
+            }
             if server.host.replica.is_asked() {
                 return Err(End::Interrupted);
             }
             told.keep_alive(server, &mut sending)?;
             std::thread::sleep(LOOK_PERIOD);
-            held = server.host.replica.hold_stream();
-        }
+        };
         if server.replication.history.epoch() != self.epoch {
             return Err(End::Failed("the data was replaced meanwhile".to_owned()));
         }
