@@ -259,6 +259,7 @@ pub(crate) fn turn_on(server: &'static Server, config: &Config) -> Result<(), St
             server.write_refusal.set_lacks_log(false);
             refusal::note_lack(server, None);
             server.host.append_only.set_late(false);
+            server.host.append_only.set_owed(false);
         }
         Err(_) => aof.discard(),
     }
@@ -299,6 +300,7 @@ fn take_files(server: &Server, deadline: Instant) -> Result<Making, String> {
 pub(crate) fn turn_off(server: &'static Server) {
     refusal::note_lack(server, None);
     server.host.append_only.set_late(false);
+    server.host.append_only.set_owed(false);
     if server.host.append_only.aof().is_none() {
         return;
     }

@@ -24,6 +24,8 @@ pub struct AppendOnly {
     ended: Condvar,
     /// Whether there is to be a log, of data that came from a primary, that could not be begun so far.
     is_late: AtomicBool,
+    /// Whether the log has ended for the data of a primary, and the one with that data has not begun.
+    is_owed: AtomicBool,
     /// Whether somebody makes files.
     is_made: Arc<AtomicBool>,
 }
@@ -117,6 +119,16 @@ impl AppendOnly {
     /// Whether a log is to be begun, since a try has failed.
     pub fn is_late(&self) -> bool {
         self.is_late.load(Acquire)
+    }
+
+    /// Whether the files have older data than a primary has sent.
+    pub fn is_owed(&self) -> bool {
+        self.is_owed.load(Acquire)
+    }
+
+    /// Notes whether the log of the data of a primary is to come.
+    pub fn set_owed(&self, is_owed: bool) {
+        self.is_owed.store(is_owed, Release);
     }
 
     /// Notes whether a log is to be begun later.

@@ -21,10 +21,7 @@ use crate::process::server::Server;
 pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// How long a snapshot waits for the end of a part of a primary's stream.
-const CUT_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// How long work waits for the thread for long commands.
-const LONG_WAIT_MAX: Duration = Duration::from_secs(30);
+const CUT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Starts the thread for snapshots.
 ///
@@ -108,28 +105,34 @@ pub fn with_keyspace<T: Send + 'static>(
     server: &'static Server,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    if !server.offload.is_busy() {
+    with_keyspace_and(server, || Some(()), work)
+}
+
+/// As [`with_keyspace`], with what `hold` gives, which the thread that does it takes first; `None` if there is nothing. The
+/// caller holds nothing while it waits: a long command may wait for that.
+fn with_keyspace_and<H, T: Send + 'static>(
+    server: &'static Server,
+    hold: impl FnOnce() -> Option<H> + Send + 'static,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let all = move || {
+        let _held = hold()?;
         let _alone = server.alone_unless_busy()?;
-        return Some(work());
+        Some(work())
+    };
+    if !server.offload.is_busy() {
+        return all();
     }
     let (tell, told) = channel();
-    let work = Arc::new(Mutex::new(Some((work, tell))));
-    let taken = Arc::clone(&work);
+    let work = Mutex::new(Some((all, tell)));
     server.offload.run(move || {
-        let work = taken.lock().take();
-        if let Some((work, tell)) = work {
-            let done = server.alone_unless_busy().map(|_alone| work());
+        let work = work.lock().take();
+        if let Some((all, tell)) = work {
             // The other thread waits for it.
-            let _ = tell.send(done);
+            let _ = tell.send(all());
         }
     });
-    match told.recv_timeout(LONG_WAIT_MAX) {
-        Ok(done) => done,
-        // What is before it may wait for what the caller has.
-        Err(RecvTimeoutError::Timeout) if work.lock().take().is_some() => None,
-        // It is being done.
-        Err(_) => told.recv().ok().flatten(),
-    }
+    told.recv().ok().flatten()
 }
 
 /// Looks whether a snapshot or a rewrite is due.
@@ -176,9 +179,11 @@ impl Saving {
 
     fn begin_snapshot(&mut self, now_s: i64) {
         let server = self.server;
-        self.is_tried = true;
         server.snapshots.note(|facts| facts.tried_at_s = now_s);
-        if create(server, Purpose::File).is_some_and(|output| cut(server, output, Purpose::File)) {
+        let begun = create(server, Purpose::File).map(|output| cut(server, output, Purpose::File));
+        // That the keyspace was not to be had says nothing of the disk.
+        self.is_tried = begun != Some(false);
+        if begun == Some(true) {
             tracing::info!("Background saving started");
         }
     }
@@ -213,14 +218,11 @@ pub fn begin_now(server: &'static Server, purpose: Purpose) -> Result<(), NotBeg
 
 /// Begins a snapshot that the thread for snapshots goes on with; returns whether it has begun.
 fn cut(server: &'static Server, output: Box<dyn Output>, purpose: Purpose) -> bool {
-    // Between two parts of a primary's stream the data has a place in it. A part may wait for a script.
-    let Some(_held) = server.host.replica.hold_stream_for(CUT_WAIT_MAX) else {
-        output.abandon(&NoResult::Unwanted(BUSY.to_owned()));
-        return false;
-    };
     let output = Arc::new(Mutex::new(Some(output)));
     let taken = Arc::clone(&output);
-    let begun = with_keyspace(server, move || {
+    // Between two parts of a primary's stream the data has a place in it. A part may wait for a script.
+    let hold = || server.host.replica.hold_stream_for(CUT_WAIT_MAX);
+    let begun = with_keyspace_and(server, hold, move || {
         let output = taken.lock().take();
         output.is_some_and(|output| begin(server, output, purpose, true).is_some())
     });

@@ -462,7 +462,9 @@ impl Process for Host {
     }
 
     fn must_not_end(&self) -> Option<&'static str> {
-        let is_missed = self.append_only.lacks_base() || self.append_only.is_late();
+        // A replica gets the data again.
+        let is_primary = self.server.get().is_some_and(|server| !server.replication.role.is_replica());
+        let is_missed = self.append_only.lacks_base() || is_primary && self.append_only.is_owed();
         is_missed.then_some("Writing initial AOF, can't exit.")
     }
 

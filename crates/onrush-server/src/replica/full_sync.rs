@@ -296,7 +296,11 @@ fn replace(
     if !server.snapshots.abort_and_wait("other data is loaded") {
         return Err(End::Failed("loading the data: a snapshot does not end".to_owned()));
     }
-    if !on_saving_thread(|| server.host.replica.is_asked(), turn_off) {
+    let log_off = |server: &'static Server| {
+        turn_off(server);
+        server.host.append_only.set_owed(server.host.config.read().appendonly);
+    };
+    if !on_saving_thread(|| server.host.replica.is_asked(), log_off) {
         return Err(End::Interrupted);
     }
     let held = server.host.replica.hold_stream();
