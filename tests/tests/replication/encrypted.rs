@@ -115,24 +115,19 @@ fn redis_cli_gets_the_data_as_a_file() {
     fill(&mut ours);
     let dir = TempDir::new();
     let path = dir.0.join("got.rdb");
-    let done = Command::new("redis-cli")
-        .args(["-p", &primary.port().to_string(), "--rdb"])
-        .arg(&path)
-        .output()
-        .expect("redis-cli");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let get = |option: &str| {
+        let args = ["-p", &primary.port().to_string(), option];
+        let done = Command::new("redis-cli").args(args).arg(&path).output().expect("redis-cli");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    get("--rdb");
     wait_until("it is a replica no more", || info(&mut ours, "replication", "connected_slaves") == "0");
     let args = ["--dir", dir.0.to_str().expect("a path"), "--dbfilename", "got.rdb", "--enable-debug-command", "yes"];
     for server in [Server::start_oracle(Oracle::Newer, &args), Server::start_onrush(&args)] {
         assert_eq!(server.connect().run("DEBUG DIGEST"), ours.run("DEBUG DIGEST"));
     }
     // The functions alone.
-    let done = Command::new("redis-cli")
-        .args(["-p", &primary.port().to_string(), "--functions-rdb"])
-        .arg(&path)
-        .output()
-        .expect("redis-cli");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    get("--functions-rdb");
     for server in [Server::start_oracle(Oracle::Newer, &args), Server::start_onrush(&args)] {
         let mut conn = server.connect();
         assert_eq!(conn.run("DBSIZE"), Value::Int(0));

@@ -17,8 +17,8 @@ use crate::users::user::User;
 /// Most memory that the input keeps while it is empty.
 const INPUT_KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// How often a replay looks whether it may go on.
-const HELD_LOOK_PERIOD: Duration = Duration::from_millis(2);
+/// How often a replay that is held back looks whether it may go on.
+pub const HELD_LOOK_PERIOD: Duration = Duration::from_millis(2);
 
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

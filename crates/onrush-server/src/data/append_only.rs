@@ -17,7 +17,7 @@ use onrush_persist::threads;
 use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigSetError};
-use crate::data::log_state::{Making, Running};
+use crate::data::log_state::{Making, Owed, Running};
 use crate::data::refusal;
 use crate::data::saving::{LOOK_PERIOD, with_keyspace};
 use crate::data::snapshot_file::FileOutput;
@@ -258,8 +258,7 @@ pub(crate) fn turn_on(server: &'static Server, config: &Config) -> Result<(), St
             // Who wants each write on the disk is refused until replies wait for it.
             server.write_refusal.set_lacks_log(false);
             refusal::note_lack(server, None);
-            server.host.append_only.set_late(false);
-            server.host.append_only.set_owed(false);
+            server.host.append_only.set_owed(Owed::Nothing);
         }
         Err(_) => aof.discard(),
     }
@@ -271,7 +270,7 @@ pub(crate) fn turn_on_or_later(server: &'static Server) -> bool {
     let config = server.host.config.read().clone();
     let begun = turn_on(server, &config);
     if let Err(error) = &begun {
-        server.host.append_only.set_late(true);
+        server.host.append_only.set_owed(Owed::Again);
         refusal::note_lack(server, Some(refusal::NOT_BEGUN));
         tracing::error!("Can't begin the append-only file with the data of the primary: {error}. It is tried again");
     }
@@ -299,8 +298,7 @@ fn take_files(server: &Server, deadline: Instant) -> Result<Making, String> {
 /// Ends the log, if there is one. Waits for the disk, but not for ever.
 pub(crate) fn turn_off(server: &'static Server) {
     refusal::note_lack(server, None);
-    server.host.append_only.set_late(false);
-    server.host.append_only.set_owed(false);
+    server.host.append_only.set_owed(Owed::Nothing);
     if server.host.append_only.aof().is_none() {
         return;
     }
@@ -415,7 +413,7 @@ fn copy(server: &'static Server, making: Making) -> io::Result<Box<dyn Output>> 
     let config = server.host.config.read().clone();
     // After a failed DEBUG LOADAOF the files have data that the memory has not.
     if config.appendonly {
-        let is_late = server.host.append_only.is_late();
+        let is_late = server.host.append_only.owed() == Owed::Again;
         return Err(io::Error::other(if is_late { refusal::NOT_BEGUN } else { refusal::NOT_LOADED }));
     }
     let (_, output) = make_log(server, &config, Way::Copy, making).map_err(io::Error::other)?;

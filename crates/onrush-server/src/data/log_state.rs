@@ -22,12 +22,22 @@ pub struct AppendOnly {
     error: Mutex<Option<String>>,
     ending: Mutex<Ending>,
     ended: Condvar,
-    /// Whether there is to be a log, of data that came from a primary, that could not be begun so far.
-    is_late: AtomicBool,
-    /// Whether the log has ended for the data of a primary, and the one with that data has not begun.
-    is_owed: AtomicBool,
+    /// Whether a log is still to be begun with the data of a primary.
+    owed: Mutex<Owed>,
     /// Whether somebody makes files.
     is_made: Arc<AtomicBool>,
+}
+
+/// Whether a log is to be begun with the data of a primary: until then the files have the data before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owed {
+    /// None is.
+    #[default]
+    Nothing,
+    /// Once the data is loaded.
+    Soon,
+    /// A try has failed; there will be another one.
+    Again,
 }
 
 /// The right to make files of a log: those that it begins with, and its bases. One has it at a time, so that a base which
@@ -116,24 +126,14 @@ impl AppendOnly {
         self.running.lock().as_ref().map(|running| Arc::clone(&running.aof))
     }
 
-    /// Whether a log is to be begun, since a try has failed.
-    pub fn is_late(&self) -> bool {
-        self.is_late.load(Acquire)
+    /// Whether a log is still to be begun with the data of a primary.
+    pub fn owed(&self) -> Owed {
+        *self.owed.lock()
     }
 
-    /// Whether the files have older data than a primary has sent.
-    pub fn is_owed(&self) -> bool {
-        self.is_owed.load(Acquire)
-    }
-
-    /// Notes whether the log of the data of a primary is to come.
-    pub fn set_owed(&self, is_owed: bool) {
-        self.is_owed.store(is_owed, Release);
-    }
-
-    /// Notes whether a log is to be begun later.
-    pub fn set_late(&self, is_late: bool) {
-        self.is_late.store(is_late, Release);
+    /// Notes whether one is.
+    pub fn set_owed(&self, owed: Owed) {
+        *self.owed.lock() = owed;
     }
 
     /// Takes the right to make files; `None` if another one has it.

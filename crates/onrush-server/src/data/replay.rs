@@ -5,10 +5,9 @@
 //! were sent: one that fails has failed before, after its changes.
 
 use std::path::Path;
-use std::time::Duration;
 
 use onrush_engine::batch::runner::Runner;
-use onrush_engine::clients::local::{LocalClient, State};
+use onrush_engine::clients::local::{HELD_LOOK_PERIOD, LocalClient, State};
 use onrush_engine::observe::progress::Report;
 use onrush_persist::aof::{AofError, Chunk, CommandReader, truncate};
 use onrush_persist::storage::Disk;
@@ -23,8 +22,6 @@ const LARGE_BYTES_MIN: usize = 8 << 20;
 const OWN_LEN_MIN: usize = 32 << 10;
 /// Most bytes that the client gets at once.
 const PIECE_LEN_MAX: usize = 1 << 20;
-/// How often it looks whether it may go on.
-const HELD_LOOK_PERIOD: Duration = Duration::from_millis(2);
 /// Most bytes of a command's name that an error shows.
 pub(crate) const NAME_LEN_MAX: usize = 128;
 

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::config::{Config, SavePoint};
 use crate::data::append_only::{BUSY, create_base, turn_on_or_later};
 use crate::data::backoff::Backoff;
+use crate::data::log_state::Owed;
 use crate::data::refusal;
 use crate::process::server::Server;
 
@@ -240,7 +241,7 @@ fn look_at_log(server: &'static Server, begins: &mut Backoff) -> bool {
         (config.appendonly, config.auto_aof_rewrite_percentage, config.auto_aof_rewrite_min_size)
     };
     let Some(aof) = server.host.append_only.aof() else {
-        if is_wanted && server.host.append_only.is_late() {
+        if is_wanted && server.host.append_only.owed() == Owed::Again {
             if begins.may_try() {
                 begins.note(turn_on_or_later(server));
             }

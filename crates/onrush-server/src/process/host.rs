@@ -23,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::cluster;
 use crate::config::{Change, Config, ConfigSetError, Directive, UserLines, os_reason, replace_file};
 use crate::data::loading::{check_file, load_file, reload_log};
-use crate::data::log_state::AppendOnly;
+use crate::data::log_state::{AppendOnly, Owed};
 use crate::data::snapshot_file::FileOutput;
 use crate::data::{append_only, saving};
 use crate::net::listen_change::{Kind, Listening};
@@ -464,7 +464,7 @@ impl Process for Host {
     fn must_not_end(&self) -> Option<&'static str> {
         // A replica gets the data again.
         let is_primary = self.server.get().is_some_and(|server| !server.replication.role.is_replica());
-        let is_missed = self.append_only.lacks_base() || is_primary && self.append_only.is_owed();
+        let is_missed = self.append_only.lacks_base() || is_primary && self.append_only.owed() != Owed::Nothing;
         is_missed.then_some("Writing initial AOF, can't exit.")
     }
 

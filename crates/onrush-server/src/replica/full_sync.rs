@@ -26,6 +26,7 @@ use super::link::{End, Link};
 use super::{LOOK_PERIOD, alone};
 use crate::data::append_only::{turn_off, turn_on_or_later};
 use crate::data::loading::{Whole, check_rdb, load_rdb};
+use crate::data::log_state::Owed;
 use crate::data::saving;
 use crate::data::unnamed::unnamed_file;
 use crate::process::server::Server;
@@ -298,7 +299,9 @@ fn replace(
     }
     let log_off = |server: &'static Server| {
         turn_off(server);
-        server.host.append_only.set_owed(server.host.config.read().appendonly);
+        if server.host.config.read().appendonly {
+            server.host.append_only.set_owed(Owed::Soon);
+        }
     };
     if !on_saving_thread(|| server.host.replica.is_asked(), log_off) {
         return Err(End::Interrupted);

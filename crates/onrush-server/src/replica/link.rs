@@ -140,16 +140,15 @@ impl Link {
         let began = Instant::now();
         // Here rather than with the first bytes, where a socket that waits no longer would be an error.
         while connection.is_handshaking() {
+            if server.host.replica.is_asked() {
+                return Err(End::Interrupted);
+            }
+            if began.elapsed() >= timeout {
+                return Err(End::failed("encrypting")(ErrorKind::TimedOut.into()));
+            }
             match connection.complete_io(&mut socket) {
                 Ok(_) => {}
-                Err(error) if is_pause(&error) => {
-                    if server.host.replica.is_asked() {
-                        return Err(End::Interrupted);
-                    }
-                    if began.elapsed() >= timeout {
-                        return Err(End::failed("encrypting")(ErrorKind::TimedOut.into()));
-                    }
-                }
+                Err(error) if is_pause(&error) => {}
                 Err(error) => return Err(End::failed("encrypting")(error)),
             }
         }
@@ -220,9 +219,7 @@ impl Link {
                 self.server.replication.syncs.input_bytes.fetch_add(len as u64, Relaxed);
                 Ok(len)
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
+            Err(error) if is_pause(&error) => {
                 let timeout_s = self.server.host.config.read().repl_timeout;
                 match self.last_io.elapsed() > Duration::from_secs(timeout_s) {
                     true => Err(ErrorKind::TimedOut.into()),

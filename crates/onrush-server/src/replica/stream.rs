@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use onrush_engine::batch::runner::Runner;
 use onrush_engine::clients::client::ClientHandle;
 use onrush_engine::clients::durability::Level;
-use onrush_engine::clients::local::LocalClient;
+use onrush_engine::clients::local::{HELD_LOOK_PERIOD, LocalClient};
 use onrush_engine::replication::follower::Follower as Executor;
 use onrush_engine::replication::history::{Epoch, Position};
 use onrush_engine::users::user::User;
@@ -24,9 +24,6 @@ use crate::replicas::link::next_command;
 
 /// How often the primary is told how far this replica is, if it does not ask.
 const ACK_PERIOD: Duration = Duration::from_secs(1);
-
-/// How often it looks whether the script or command is over that has the keyspace.
-const BUSY_LOOK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Most places of the stream whose way to the disk is followed at a time.
 const PLACES_MAX: usize = 1024;
@@ -164,7 +161,8 @@ impl Follower {
         End::Failed(format!("{why}; this replica needs all data"))
     }
 
-    /// Executes the next `len` bytes of the stream, whole commands. The primary hears of this replica while that waits.
+    /// Executes the next `len` bytes of the stream, whole commands. While they wait for their turn, the primary hears
+    /// of this replica.
     fn execute(&mut self, server: &'static Server, link: &mut Link, len: usize, told: &mut Told) -> Result<(), End> {
         let (bytes, mut sending) = link.sides();
         let bytes = &bytes[..len];
@@ -191,7 +189,7 @@ impl Follower {
             if kept_alive.is_ok() {
                 kept_alive = told.keep_alive(server, &mut sending);
             }
-            std::thread::sleep(BUSY_LOOK_PERIOD);
+            std::thread::sleep(HELD_LOOK_PERIOD);
         };
         let executed = self.inner.execute(&mut self.runner, bytes, |replies| answers.read(replies), waits);
         drop(held);
